@@ -1,0 +1,1 @@
+"""Stored messages, prompts and the way between them. Pure data: imports nothing else of ours."""

@@ -1,0 +1,259 @@
+"""What one call sends to a model: immutable messages made of typed parts.
+
+A prompt is derived from stored messages for one call and never the record of what happened. Nothing here is
+ever mutated: whoever changes a prompt returns a new one that shares what it left alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, Literal
+
+from msgspec import UNSET, Struct, UnsetType
+from msgspec.structs import replace
+
+Options = Mapping[str, Any]
+"""Provider options by namespace: `{"anthropic": {"signature": ...}}`."""
+
+
+class Origin(Struct, frozen=True):
+    """Who wrote a turn. `provider` is one of our provider ids; unknown parts are empty text."""
+
+    provider: str
+    protocol: str = ""
+    model_id: str = ""
+
+
+class Text(Struct, frozen=True, tag="text"):
+    text: str
+    options: Options | None = None
+    at: int | None = None
+    """Index of the stored part this one was made from; None for what a pass made up."""
+
+
+class Reasoning(Struct, frozen=True, tag="reasoning"):
+    text: str
+    options: Options | None = None
+    at: int | None = None
+    origin: Origin | None = None
+    """Stamp of the part itself, else that of its turn."""
+
+
+class File(Struct, frozen=True, tag="file"):
+    media_type: str
+    data: str
+    """A URL, or bare base64."""
+    filename: str | None = None
+    options: Options | None = None
+    at: int | None = None
+
+
+class ToolCall(Struct, frozen=True, tag="tool-call"):
+    id: str
+    name: str
+    input: Any
+    provider_executed: bool | None = None
+    pending: bool = False
+    """No outcome is stored for it."""
+    options: Options | None = None
+    at: int | None = None
+
+
+class Output(Struct, frozen=True):
+    type: Literal["text", "json", "error-text", "error-json", "content"]
+    value: Any
+
+    @property
+    def is_error(self) -> bool:
+        return self.type in ("error-text", "error-json")
+
+
+class ToolResult(Struct, frozen=True, tag="tool-result"):
+    call_id: str
+    name: str
+    output: Output
+    input: Any | UnsetType = UNSET
+    """Arguments of its call."""
+    options: Options | None = None
+    at: int | None = None
+
+
+Part = Text | Reasoning | File | ToolCall | ToolResult
+Role = Literal["system", "user", "assistant", "tool"]
+
+
+class Message(Struct, frozen=True):
+    """One turn by one role. `content` is a text for system messages (and where the caller gave one), else parts."""
+
+    role: Role
+    content: str | tuple[Part, ...]
+    options: Options | None = None
+    id: str = ""
+    """Id of the stored message it came from; never sent."""
+    origin: Origin | None = None
+    parted: bool = False
+    """Conversion began this message because of a tool part before it; no stored step marker stands there."""
+
+    @property
+    def parts(self) -> tuple[Part, ...]:
+        """The parts; a plain text counts as one text part."""
+        return (Text(self.content),) if isinstance(self.content, str) else self.content
+
+    @property
+    def text(self) -> str:
+        """All text of the message, joined by newline."""
+        return "\n".join(part.text for part in self.parts if isinstance(part, Text))
+
+
+class Prompt(Struct, frozen=True):
+    """What one call sends, system messages first, then oldest message first."""
+
+    messages: tuple[Message, ...]
+
+    def map_parts(self, change: Callable[[Message, Part], Part | None], *, roles: Sequence[Role] = ()) -> Prompt:
+        """Apply `change` to every part (of these roles); None drops it, and a message emptied by that goes too.
+
+        Messages that were empty before stay. The same object if nothing changed.
+        """
+        messages: list[Message] = []
+        changed = False
+        for message in self.messages:
+            if isinstance(message.content, str) or (roles and message.role not in roles):
+                messages.append(message)
+                continue
+            parts = [new for part in message.content if (new := change(message, part)) is not None]
+            if len(parts) == len(message.content) and all(a is b for a, b in zip(parts, message.content, strict=True)):
+                messages.append(message)
+                continue
+            changed = True
+            if parts:
+                messages.append(replace(message, content=tuple(parts)))
+        return Prompt(tuple(messages)) if changed else self
+
+    def with_messages(self, messages: Sequence[Message]) -> Prompt:
+        """This prompt with other messages; the same object if they are the very same ones."""
+        if len(messages) == len(self.messages) and all(a is b for a, b in zip(messages, self.messages, strict=True)):
+            return self
+        return Prompt(tuple(messages))
+
+
+def raw_block(part: Part, namespace: str) -> Mapping[str, Any] | None:
+    """The wire block that this provider wrote and we do not know: it goes back to it as it came, and nowhere else.
+
+    Kept as `{namespace: {"block": {...}}}` in the options of a text part, whose text is what others may read of it.
+    """
+    value = part.options.get(namespace) if part.options and isinstance(part, Text) else None
+    block = value.get("block") if isinstance(value, Mapping) else None
+    return block if isinstance(block, Mapping) else None
+
+
+def holds_raw_block(part: Part) -> bool:
+    """Whether any namespace of the part holds such a block."""
+    return isinstance(part, Text) and any(raw_block(part, name) is not None for name in part.options or ())
+
+
+# JSON form of a prompt, as the specification of the language-model prompt writes it
+
+
+def prompt_to_json(prompt: Prompt) -> list[dict[str, Any]]:
+    """The prompt as JSON values. Ours and never sent: `id` of a message, `pending: true` of a call."""
+    return [_message_to_json(message) for message in prompt.messages]
+
+
+def prompt_from_json(messages: Iterable[Mapping[str, Any]]) -> Prompt:
+    """A prompt from its JSON form. Raises ValueError naming the place when a role or part type is unknown."""
+    return Prompt(tuple(_message_from_json(m, f"messages[{i}]") for i, m in enumerate(messages)))
+
+
+def _message_to_json(message: Message) -> dict[str, Any]:
+    content = message.content if isinstance(message.content, str) else [_part_to_json(p) for p in message.content]
+    out: dict[str, Any] = {"role": message.role, "content": content}
+    if message.options is not None:
+        out["providerOptions"] = message.options
+    if message.id:
+        out["id"] = message.id
+    return out
+
+
+def _part_to_json(part: Part) -> dict[str, Any]:
+    out: dict[str, Any]
+    match part:
+        case Text():
+            out = {"type": "text", "text": part.text}
+        case Reasoning():
+            out = {"type": "reasoning", "text": part.text}
+        case File():
+            out = {"type": "file", "mediaType": part.media_type, "data": part.data}
+            if part.filename is not None:
+                out["filename"] = part.filename
+        case ToolCall():
+            out = {"type": "tool-call", "toolCallId": part.id, "toolName": part.name, "input": part.input}
+            if part.provider_executed is not None:
+                out["providerExecuted"] = part.provider_executed
+            if part.pending:
+                out["pending"] = True
+        case ToolResult():
+            output = {"type": part.output.type, "value": part.output.value}
+            out = {"type": "tool-result", "toolCallId": part.call_id, "toolName": part.name, "output": output}
+            if part.input is not UNSET:
+                out["input"] = part.input
+    if part.options is not None:
+        out["providerOptions"] = part.options
+    return out
+
+
+def _message_from_json(message: Mapping[str, Any], place: str) -> Message:
+    role, content = message.get("role"), message.get("content")
+    if role not in ("system", "user", "assistant", "tool"):
+        raise ValueError(f"{place}.role: expected system, user, assistant or tool, got {role!r}")
+    if isinstance(content, str):
+        parts: str | tuple[Part, ...] = content
+    elif isinstance(content, list):
+        parts = tuple(_part_from_json(part, f"{place}.content[{i}]") for i, part in enumerate(content))
+    else:
+        raise ValueError(f"{place}.content: expected a text or a list of parts")
+    return Message(role, parts, options=_options(message), id=message.get("id") or "")
+
+
+def _options(value: Mapping[str, Any]) -> Options | None:
+    options = value.get("providerOptions")
+    if options is None:
+        options = value.get("providerMetadata")
+    return options if isinstance(options, Mapping) else None
+
+
+def _part_from_json(part: Any, place: str) -> Part:
+    if not isinstance(part, Mapping):
+        raise ValueError(f"{place}: expected a part, got {type(part).__name__}")
+    options = _options(part)
+    try:
+        match part.get("type"):
+            case "text":
+                return Text(part.get("text") or "", options)
+            case "reasoning":
+                return Reasoning(part.get("text") or "", options)
+            case "file":
+                return File(part.get("mediaType") or "", part.get("data") or "", part.get("filename"), options)
+            case "image":
+                return File(part.get("mediaType") or "image/unknown", part.get("image") or "", None, options)
+            case "tool-call":
+                return ToolCall(
+                    part["toolCallId"],
+                    part["toolName"],
+                    part.get("input", {}),
+                    part.get("providerExecuted"),
+                    bool(part.get("pending")),
+                    options,
+                )
+            case "tool-result":
+                output = part["output"]
+                return ToolResult(
+                    part["toolCallId"],
+                    part.get("toolName") or "",
+                    Output(output["type"], output.get("value")),
+                    part.get("input", UNSET),
+                    options,
+                )
+    except (KeyError, TypeError) as error:
+        raise ValueError(f"{place}: {part.get('type')} without {error}") from error
+    raise ValueError(f"{place}.type: unknown part type {part.get('type')!r}")

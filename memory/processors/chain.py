@@ -1,0 +1,295 @@
+"""The three lists of an agent's processors and how their hooks are asked.
+
+Prompt hooks run from the input list, `process_output_result` from the output list, `process_api_error` from input,
+output and error lists in this order, once per object. Source: the processor specification's section 0.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from msgspec import Struct
+
+from memory.errors import ExternalMessageList, InvalidInput, Tripwire
+from memory.messages.lists import MessageList
+from memory.messages.prompt import Prompt, prompt_from_json
+from memory.processors.base import (
+    INPUT_HOOKS,
+    AbortSignal,
+    ProcessAPIErrorArgs,
+    ProcessInputArgs,
+    ProcessInputStepArgs,
+    ProcessLLMRequestArgs,
+    ProcessOutputResultArgs,
+    PromptResult,
+    PromptView,
+    Retry,
+    Switches,
+    TurnEnd,
+    has_hook,
+)
+from memory.processors.changes import Change, Finding
+from memory.processors.compat.processor import ProviderHistoryCompat
+from memory.processors.history import MessageHistory
+from memory.processors.retry import StreamErrorRetryProcessor
+from memory.processors.storage import HistoryStorage
+from memory.processors.tool_filter import ToolCallFilter
+
+log = logging.getLogger(__name__)
+
+_OURS = (MessageHistory, ToolCallFilter, ProviderHistoryCompat, StreamErrorRetryProcessor)
+
+
+class ProcessorFailure(Struct, frozen=True):
+    """A processor raised something ordinary and was skipped."""
+
+    processor_id: str
+    hook: str
+    message: str
+
+
+class Asked(Struct, frozen=True):
+    """Who asked for another attempt, and how."""
+
+    processor_id: str
+    retry: Retry
+
+
+class StepSettings(Struct):
+    """What a step hook may change for the coming call."""
+
+    model: Any = None
+    tools: Sequence[Any] = ()
+    tool_choice: Any = None
+
+
+class Chain:
+    """An agent's processors for one run, with their states and counts.
+
+    `state` and `counts` are what a run keeps between requests: plain values by processor id.
+    """
+
+    def __init__(
+        self,
+        *,
+        input: Sequence[Any] = (),
+        output: Sequence[Any] = (),
+        error: Sequence[Any] = (),
+        request_context: Mapping[str, Any] | None = None,
+        switches: Switches | None = None,
+        state: dict[str, dict[str, Any]] | None = None,
+        counts: dict[str, int] | None = None,
+    ) -> None:
+        self.input, self.output, self.error = tuple(input), tuple(output), tuple(error)
+        self.request_context = dict(request_context or {})
+        self.switches = switches or Switches()
+        self.state = {} if state is None else state
+        self.counts = {} if counts is None else counts
+        self.failures: list[ProcessorFailure] = []
+
+    @classmethod
+    def of_short_form(cls, processors: Sequence[Any], **more: Any) -> Chain:
+        """Every processor goes into every list whose hook it implements."""
+        input, output, error = short_form(processors)
+        return cls(input=input, output=output, error=error, **more)
+
+    def storage(self) -> HistoryStorage | None:
+        """Where a lasting repair is written back: the storage of the first history that may write."""
+        memory = self.request_context.get("MastraMemory")
+        config = memory.get("memoryConfig") if isinstance(memory, Mapping) else None
+        if isinstance(config, Mapping) and config.get("readOnly"):
+            return None
+        return next((p.storage for p in (*self.input, *self.output) if isinstance(p, MessageHistory)), None)
+
+    def error_walk(self) -> Iterator[Any]:
+        """Processors with an error hook: input, output, error list, each object once."""
+        seen: set[int] = set()
+        for processor in (*self.input, *self.output, *self.error):
+            if id(processor) not in seen and has_hook(processor, "process_api_error"):
+                seen.add(id(processor))
+                yield processor
+
+    def _common(self, processor: Any, messages: MessageList) -> dict[str, Any]:
+        return {
+            "message_list": messages,
+            "state": self.state.setdefault(processor.id, {}),
+            "request_context": self.request_context,
+            "retry_count": self.counts.get(processor.id, 0),
+        }
+
+    def _failed(self, processor: Any, hook: str, error: Exception) -> None:
+        log.exception("processor %s failed in %s", processor.id, hook)
+        self.failures.append(ProcessorFailure(processor.id, hook, f"{type(error).__name__}: {error}"))
+
+    def _ask(self, processor: Any, hook: str, args: Any) -> Any:
+        """What a hook answers. One's own processor that raises is noted and skipped; ours reach the caller."""
+        try:
+            return getattr(processor, hook)(args)
+        except Tripwire as tripwire:
+            tripwire.processor_id = tripwire.processor_id or processor.id
+            raise
+        except Exception as failure:
+            if isinstance(processor, _OURS):
+                raise
+            self._failed(processor, hook, failure)
+            return None
+
+    # Before the calls
+
+    def process_input(self, messages: MessageList) -> None:
+        """Ask every input hook once, before the first call."""
+        for processor in self.input:
+            if not has_hook(processor, "process_input"):
+                continue
+            args = ProcessInputArgs(
+                messages=messages.tagged("input"),
+                system_messages=messages.system_texts,
+                **self._common(processor, messages),
+            )
+            visible = [message["id"] for message in messages.messages]
+            answer = self._ask(processor, "process_input", args)
+            if isinstance(answer, Mapping):
+                if isinstance(answer.get("systemMessages"), list):
+                    messages.set_system(str(text) for text in answer["systemMessages"])
+                answer = answer.get("messages")
+            _take(answer, messages, visible)
+
+    def process_input_step(self, messages: MessageList, settings: StepSettings, *, step_number: int) -> None:
+        """Ask every step hook before a call; it may change the list and the settings of the step."""
+        for processor in self.input:
+            if not has_hook(processor, "process_input_step"):
+                continue
+            args = ProcessInputStepArgs(
+                messages=messages.messages,
+                step_number=step_number,
+                model=settings.model,
+                tools=settings.tools,
+                tool_choice=settings.tool_choice,
+                **self._common(processor, messages),
+            )
+            visible = [message["id"] for message in messages.messages]
+            answer = self._ask(processor, "process_input_step", args)
+            if isinstance(answer, Mapping):
+                for key in ("model", "tools", "tool_choice"):
+                    if key in answer:
+                        setattr(settings, key, answer[key])
+                if isinstance(answer.get("systemMessages"), list):
+                    messages.set_system(str(text) for text in answer["systemMessages"])
+                answer = answer.get("messageList", answer.get("messages"))
+            _take(answer, messages, visible)
+
+    def process_llm_request(
+        self,
+        prompt: Prompt,
+        messages: MessageList,
+        *,
+        model: Any,
+        protocol: str = "",
+        step_number: int = 0,
+        tool_names: Sequence[str] = (),
+    ) -> PromptResult:
+        """The prompt of one call, through every prompt hook; each sees the one before it."""
+        changes: list[Change] = []
+        findings: list[Finding] = []
+        names: dict[str, str] = {}
+        for processor in self.input:
+            if not has_hook(processor, "process_llm_request"):
+                continue
+            args = ProcessLLMRequestArgs(
+                prompt=prompt,
+                model=model,
+                protocol=protocol,
+                step_number=step_number,
+                tool_names=tool_names,
+                switches=self.switches,
+                **self._common(processor, messages),
+            )
+            answer = self._ask(processor, "process_llm_request", args)
+            if isinstance(answer, PromptResult):
+                prompt = answer.prompt
+                changes += answer.changes
+                findings += answer.findings
+                names.update(answer.tool_names)
+            elif isinstance(answer, Mapping) and "prompt" in answer:
+                new = answer["prompt"]
+                prompt = new if isinstance(new, Prompt) else prompt_from_json(new)
+        return PromptResult(prompt=prompt, changes=changes, findings=findings, tool_names=names)
+
+    # After a call
+
+    def process_api_error(
+        self,
+        error: Any,
+        messages: MessageList,
+        *,
+        model: Any = None,
+        step_number: int = 0,
+        abort_signal: AbortSignal | None = None,
+    ) -> Asked | None:
+        """The first processor that asks for another attempt. One that raises is logged, noted and skipped."""
+        for processor in self.error_walk():
+            counts = {key.partition("|")[2]: n for key, n in self.counts.items() if key.startswith(f"{processor.id}|")}
+            args = ProcessAPIErrorArgs(
+                error=error,
+                messages=messages.messages,
+                model=model,
+                step_number=step_number,
+                abort_signal=abort_signal,
+                rule_counts=counts,
+                switches=self.switches,
+                **self._common(processor, messages),
+            )
+            try:
+                answer = processor.process_api_error(args)
+            except Tripwire as tripwire:
+                tripwire.processor_id = tripwire.processor_id or processor.id
+                raise
+            except Exception as failure:  # noqa: BLE001 - logged and noted; the walk goes on
+                self._failed(processor, "process_api_error", failure)
+                continue
+            if isinstance(answer, Retry):
+                return Asked(processor.id, answer)
+            if isinstance(answer, Mapping) and answer.get("retry") is True:
+                return Asked(processor.id, Retry(reason=f"{processor.id} asked for it.", matched=processor.id))
+        return None
+
+    def granted(self, asked: Asked) -> None:
+        """Count a granted retry for its processor, and for its rule where it has one."""
+        self.counts[asked.processor_id] = self.counts.get(asked.processor_id, 0) + 1
+        if asked.retry.rule:
+            key = f"{asked.processor_id}|{asked.retry.rule}"
+            self.counts[key] = self.counts.get(key, 0) + 1
+
+    def process_output_result(self, messages: MessageList, result: TurnEnd) -> None:
+        """Ask every output hook once, after the run."""
+        for processor in self.output:
+            if not has_hook(processor, "process_output_result"):
+                continue
+            args = ProcessOutputResultArgs(
+                messages=messages.messages, result=result, **self._common(processor, messages)
+            )
+            visible = [message["id"] for message in messages.messages]
+            _take(self._ask(processor, "process_output_result", args), messages, visible)
+
+
+def _take(answer: Any, messages: MessageList, visible: list[str]) -> None:
+    """Apply what an input or output hook returned. A view is for the model only and changes nothing here."""
+    if answer is None or answer is messages or isinstance(answer, PromptView):
+        return
+    if isinstance(answer, MessageList):
+        raise ExternalMessageList("a processor returned another message list than the one it was given")
+    if isinstance(answer, list):
+        messages.apply(answer, visible)
+        return
+    raise InvalidInput(f"a processor returned {type(answer).__name__}, expected messages or the list")
+
+
+def short_form(processors: Sequence[Any]) -> tuple[list[Any], list[Any], list[Any]]:
+    """Input, output and error list: each processor in every list whose hook it implements."""
+    return (
+        [p for p in processors if has_hook(p, *INPUT_HOOKS)],
+        [p for p in processors if has_hook(p, "process_output_result")],
+        [p for p in processors if has_hook(p, "process_api_error")],
+    )

@@ -1,0 +1,128 @@
+"""What a rule changed or would change: shown beside the message, kept with the attempt."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Literal
+
+from msgspec import Struct
+
+from memory.messages.prompt import Message, Part, Prompt, Text, ToolCall, ToolResult
+from memory.messages.stored import StoredMessage
+
+Loss = Literal["same", "reshaped", "reasoning hidden", "content lost"]
+Severity = Literal["breaks", "degrades", "cosmetic"]
+
+
+class Spot(Struct, frozen=True):
+    """Where in the history a change happened: a stored message and one of its parts. Stays true through all passes."""
+
+    message_id: str
+    part: int | None = None
+
+
+class Change(Struct, frozen=True):
+    """One change by one rule. `before` and `after` are short JSON values; None where nothing was or nothing is left."""
+
+    rule: str
+    reason: str
+    loss: Loss
+    spot: Spot
+    before: Any = None
+    after: Any = None
+    severity: Severity = "breaks"
+
+
+class Placed(Struct, frozen=True):
+    """A change with its number and its places: JSON pointers into the stored thread and into the request body."""
+
+    number: int
+    rule: str
+    family: str
+    severity: Severity
+    stored: str | None
+    sent: str | None
+    also_sent: tuple[str, ...]
+    message_id: str
+    before: Any
+    after: Any
+    reason: str
+    loss: Loss
+
+
+class Finding(Struct, frozen=True):
+    """A change that was not made because its rule is only reporting."""
+
+    rule: str
+    place: str
+    severity: Severity
+    reason: str
+    would_do: str
+
+
+def spot_of(message: Message, part: Part | None = None) -> Spot:
+    return Spot(message.id, part.at if part is not None else None)
+
+
+def place_changes(
+    changes: list[Change],
+    *,
+    stored: list[StoredMessage],
+    prompt: Prompt,
+    places: Mapping[tuple[int, int], str],
+    families: Mapping[str, str],
+) -> list[Placed]:
+    """Changes in message order, numbered from 1, with their places in the thread and in the encoded request."""
+    position = {message["id"]: i for i, message in enumerate(stored) if message.get("id")}
+    sent: dict[Spot, list[str]] = {}
+    for i, message in enumerate(prompt.messages):
+        for j, part in enumerate(message.parts):
+            pointer = places.get((i, j)) or places.get((i, -1))
+            if pointer is not None:
+                for spot in {Spot(message.id, part.at), Spot(message.id)}:
+                    sent.setdefault(spot, []).append(pointer)
+    ordered = sorted(
+        changes, key=lambda c: (position.get(c.spot.message_id, -1), c.spot.part if c.spot.part is not None else -1)
+    )
+    out = []
+    for number, change in enumerate(ordered, start=1):
+        at = position.get(change.spot.message_id)
+        pointer = None if at is None else f"/messages/{at}"
+        if pointer is not None and change.spot.part is not None:
+            pointer += f"/content/parts/{change.spot.part}"
+        landed = sent.get(change.spot, []) if change.after is not None else []
+        out.append(
+            Placed(
+                number=number,
+                rule=change.rule,
+                family=families.get(change.rule, ""),
+                severity=change.severity,
+                stored=pointer,
+                sent=landed[0] if landed else None,
+                also_sent=tuple(landed[1:]) if change.spot.part is not None else (),
+                message_id=change.spot.message_id,
+                before=change.before,
+                after=change.after,
+                reason=change.reason,
+                loss=change.loss,
+            )
+        )
+    return out
+
+
+def brief(part: Part, *, limit: int = 300) -> Any:
+    """A part as a short value for `before` and `after`."""
+    match part:
+        case Text():
+            return _cut(part.text, limit)
+        case ToolCall():
+            return {"call": part.id, "tool": part.name}
+        case ToolResult():
+            return {"result": part.call_id, "tool": part.name}
+        case _:
+            text = getattr(part, "text", None)
+            return _cut(text, limit) if isinstance(text, str) else {"file": getattr(part, "media_type", "")}
+
+
+def _cut(text: str, limit: int) -> str:
+    return text if len(text) <= limit else f"{text[:limit]}… ({len(text):,} characters)"

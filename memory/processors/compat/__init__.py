@@ -1,0 +1,1 @@
+"""Everything that makes a history fit another provider."""

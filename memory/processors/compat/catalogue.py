@@ -1,0 +1,275 @@
+"""The rules people see: ids, families, words. What a rule does is in the passes and repairs; facts are in profiles."""
+
+from __future__ import annotations
+
+import difflib
+from typing import Literal
+
+from msgspec import Struct
+
+from memory.errors import InvalidInput
+
+Confidence = Literal["documented", "several reports", "single report", "unverified wording"]
+
+
+class RuleInfo(Struct, frozen=True):
+    """One rule. `acts` is when; `family` the reference system's name for it, empty where it has none."""
+
+    id: str
+    provider: str
+    title: str
+    acts: Literal["before the call", "after its error"]
+    confidence: Confidence
+    why: str
+    family: str = ""
+    default: Literal["on", "report", "off"] = "on"
+
+
+_BEFORE: Literal["before the call"] = "before the call"
+_AFTER: Literal["after its error"] = "after its error"
+
+_ALL = (
+    RuleInfo(
+        "anthropic-tool-id-charset",
+        "anthropic",
+        "Tool call ids hold only letters, digits, _ and -",
+        _BEFORE,
+        "several reports",
+        "Claude refuses a call id with any other character, such as functions.search:0. Call and result get the same "
+        "new id in this request; the thread keeps the first one.",
+    ),
+    RuleInfo(
+        "anthropic-tool-id-format",
+        "anthropic",
+        "Tool call ids are repaired in the thread after Claude refused them",
+        _AFTER,
+        "several reports",
+        "Safety net of anthropic-tool-id-charset: when the request went out with bad ids and was refused, the stored "
+        "ids are renamed for good as a new version, and the call is made again.",
+        "anthropic-tool-id-format",
+    ),
+    RuleInfo(
+        "anthropic-thinking-signature-missing",
+        "anthropic",
+        "Unsigned reasoning stays home",
+        _BEFORE,
+        "several reports",
+        "Claude takes only thinking blocks it signed. Reasoning written by others is left out of the request.",
+        "anthropic-strip-foreign-reasoning-content",
+    ),
+    RuleInfo(
+        "anthropic-thinking-signature-invalid",
+        "anthropic",
+        "Reasoning signed by another vendor stays home",
+        _BEFORE,
+        "several reports",
+        "Other vendors speak Anthropic's format and sign under its name; Claude refuses their signatures.",
+        "anthropic-strip-foreign-signed-reasoning",
+    ),
+    RuleInfo(
+        "anthropic-thinking-empty",
+        "anthropic",
+        "Signed thinking with empty text",
+        _BEFORE,
+        "several reports",
+        "A thinking block with a signature but no text is refused in completed turns of unknown or foreign origin.",
+        "anthropic-strip-empty-signed-reasoning-content",
+    ),
+    RuleInfo(
+        "anthropic-server-tool-id",
+        "anthropic",
+        "Tools another provider ran itself",
+        _BEFORE,
+        "single report",
+        "Calls that a provider executed itself mean nothing to another one; the pair is left out.",
+        "strip-foreign-provider-executed-tools",
+    ),
+    RuleInfo(
+        "anthropic-tool-result-missing",
+        "anthropic",
+        "A call without a result gets one that says so",
+        _BEFORE,
+        "documented",
+        "Claude wants a result for every call in the next message. The made-up one is never stored.",
+    ),
+    RuleInfo(
+        "anthropic-tool-result-orphan",
+        "anthropic",
+        "A result without its call is told as text",
+        _BEFORE,
+        "several reports",
+        "Claude refuses a result whose call is not in the message before it.",
+    ),
+    RuleInfo(
+        "anthropic-empty-text",
+        "anthropic",
+        "Blank text blocks are left out",
+        _BEFORE,
+        "several reports",
+        "Text blocks must hold more than white space.",
+    ),
+    RuleInfo(
+        "anthropic-first-message-user",
+        "anthropic",
+        "The user speaks first",
+        _BEFORE,
+        "unverified wording",
+        "A history that begins with the assistant gets a short user message in front.",
+    ),
+    RuleInfo(
+        "cerebras-reasoning-content",
+        "cerebras",
+        "No reasoning in the request",
+        _BEFORE,
+        "documented",
+        "Cerebras refuses the key reasoning_content in assistant messages.",
+        "cerebras-strip-reasoning-content",
+    ),
+    RuleInfo(
+        "openai-chat-tool-id-length",
+        "openai",
+        "Tool call ids have 40 characters at most",
+        _BEFORE,
+        "several reports",
+        "A longer id becomes call_ and 24 digits of its hash, in call and result alike.",
+    ),
+    RuleInfo(
+        "openai-chat-tool-name",
+        "openai",
+        "Tool names hold 64 letters, digits, _ and - at most",
+        _BEFORE,
+        "several reports",
+        "History, declaration and the model's next calls are renamed together and back again.",
+    ),
+    RuleInfo(
+        "openai-chat-foreign-part",
+        "openai",
+        "No reasoning in the request",
+        _BEFORE,
+        "unverified wording",
+        "Chat Completions has no place for reasoning: what is not left out here would be ignored there.",
+    ),
+    RuleInfo(
+        "openai-chat-tool-result-missing",
+        "openai",
+        "A call without a result gets one that says so",
+        _BEFORE,
+        "several reports",
+        "Every tool call wants a tool message directly behind it. The made-up one is never stored.",
+    ),
+    RuleInfo(
+        "openai-chat-tool-result-orphan",
+        "openai",
+        "A result without its call is told as text",
+        _BEFORE,
+        "several reports",
+        "A tool message needs a tool call before it.",
+    ),
+    RuleInfo(
+        "openai-responses-reasoning-orphan",
+        "openai",
+        "Item ids without their reasoning item are taken out after the error",
+        _AFTER,
+        "several reports",
+        "Responses refuses a message item whose reasoning item is gone; without its id the message is accepted.",
+        "openai-orphan-item-id",
+    ),
+    RuleInfo(
+        "azure-content-filter",
+        "azure",
+        "Reminder tags under a name that Azure's filter lets pass",
+        _BEFORE,
+        "several reports",
+        "Azure takes the tag system-reminder for an injection.",
+        "azure-system-reminder-transform",
+    ),
+    RuleInfo(
+        "bedrock-reasoning-foreign",
+        "bedrock",
+        "No reasoning for GPT-OSS on Bedrock",
+        _BEFORE,
+        "single report",
+        "The OpenAI-style endpoint of Bedrock refuses reasoning in the history of these models.",
+        "bedrock-mantle-strip-reasoning",
+    ),
+    RuleInfo(
+        "any-foreign-block",
+        "any",
+        "Blocks only their own provider understands",
+        _BEFORE,
+        "documented",
+        "A block we do not know goes back to the provider that wrote it, and to nobody else; its text is sent.",
+    ),
+    RuleInfo(
+        "any-pending-call",
+        "any",
+        "A call without a result gets one that says so",
+        _BEFORE,
+        "documented",
+        "Most chat APIs want every call answered. The made-up result is in the request only.",
+    ),
+    RuleInfo(
+        "any-unpaired",
+        "any",
+        "Calls and results that do not meet",
+        _BEFORE,
+        "documented",
+        "A result without its call is told as text, a call without its result is answered.",
+    ),
+    RuleInfo(
+        "any-blank-text",
+        "any",
+        "Blank text is left out",
+        _BEFORE,
+        "documented",
+        "White space alone says nothing, and several providers refuse it.",
+    ),
+    RuleInfo(
+        "any-first-user",
+        "any",
+        "The user speaks first",
+        _BEFORE,
+        "documented",
+        "A history that begins with the assistant gets a user message in front.",
+    ),
+    RuleInfo(
+        "any-tool-id",
+        "any",
+        "Tool call ids are not empty",
+        _BEFORE,
+        "documented",
+        "An empty id pairs with nothing.",
+    ),
+    RuleInfo(
+        "any-tool-name",
+        "any",
+        "Tool names hold letters, digits, _ and -",
+        _BEFORE,
+        "documented",
+        "Other characters become _, distinct and reversible within the request.",
+    ),
+)
+
+RULES: dict[str, RuleInfo] = {rule.id: rule for rule in _ALL}
+FAMILIES: dict[str, str] = {rule.id: rule.family for rule in _ALL if rule.family}
+
+
+def rule_ids(name: str) -> list[str]:
+    """The rules a name means: a rule id, or a family with all its rules.
+
+    Raises InvalidInput naming the nearest known name.
+    """
+    if name in RULES:
+        # One family has the name of a rule of its own; the rule stands for it.
+        return [name]
+    members = [rule.id for rule in _ALL if rule.family == name]
+    if members:
+        return members
+    near = difflib.get_close_matches(name, [*RULES, *FAMILIES.values()], n=1)
+    hint = f"; did you mean {near[0]}?" if near else ""
+    raise InvalidInput(f"no rule is called {name!r}{hint}", field="rule", code="unknown_rule")
+
+
+def default_state(rule: str) -> str:
+    info = RULES.get(rule)
+    return info.default if info else "on"

@@ -1,0 +1,55 @@
+"""The passes, in order. Each is pure, idempotent and gives back the same prompt when nothing changes.
+
+A step names the fault it repairs; the profile says which rule id that is for a target. Facts come from one scan
+before the first pass: passes only take away or rename what they name, so the facts stay upper bounds for the rest.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from msgspec import Struct
+
+from memory.messages.prompt import Prompt
+from memory.processors.changes import Change
+from memory.processors.compat.passes import first, ids, pairs, reasoning, texts
+from memory.processors.compat.passes.facts import Facts
+from memory.profiles.profile import Profile
+
+Pass = Callable[[Prompt, Profile, Facts, str], tuple[Prompt, list[Change]]]
+
+
+class Step(Struct, frozen=True):
+    """One fault, the pass that repairs it, and a cheap test whether a prompt can have it for this target."""
+
+    number: int
+    fault: str
+    run: Pass
+    may_act: Callable[[Profile, Facts], bool]
+
+
+_REASONING = Step(2, "reasoning", reasoning.drop_unsigned, reasoning.may_act)
+_SIGNED_ELSEWHERE = Step(2, "foreign-signature", reasoning.drop_signed_elsewhere, reasoning.may_be_signed_elsewhere)
+_FOREIGN_BLOCK = Step(3, "foreign-block", texts.drop_foreign_blocks, texts.has_foreign_blocks)
+_PENDING = Step(4, "pending-call", pairs.settle_pending_calls, pairs.may_settle)
+_UNPAIRED = Step(4, "unpaired", pairs.settle_unpaired, pairs.may_be_unpaired)
+_TOOL_ID = Step(5, "tool-id", ids.rename_tool_ids, ids.has_bad_ids)
+_TOOL_NAME = Step(5, "tool-name", ids.rename_tools, ids.has_bad_names)
+_BLANK_TEXT = Step(7, "blank-text", texts.drop_blank, texts.may_have_blank)
+_FIRST_USER = Step(8, "first-user", first.begin_with_user, first.begins_wrong)
+
+CATALOGUE: tuple[Step, ...] = (
+    _REASONING,
+    _SIGNED_ELSEWHERE,
+    _FOREIGN_BLOCK,
+    _PENDING,
+    _UNPAIRED,
+    _TOOL_ID,
+    _TOOL_NAME,
+    _BLANK_TEXT,
+    _FIRST_USER,
+)
+"""In the catalogue's ten steps: what an earlier pass leaves behind, a later one repairs."""
+
+REPAIRS: tuple[Step, ...] = (_BLANK_TEXT, _PENDING, _UNPAIRED, _FIRST_USER, _TOOL_NAME)
+"""The five repairs in the order in which the reference makes them as part of its conversion."""

@@ -1,0 +1,54 @@
+"""One scan over a prompt: what it holds, as upper bounds for the passes that follow."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from msgspec import Struct
+
+from memory.messages.prompt import Prompt, Reasoning, Text, ToolCall, ToolResult
+
+
+class Facts(Struct):
+    """Ids and names in order of first appearance; whether kinds of parts occur at all."""
+
+    tool_ids: dict[str, None]
+    tool_names: dict[str, None]
+    has_reasoning: bool = False
+    has_blank_text: bool = False
+    has_pending: bool = False
+    has_options_on_text: bool = False
+
+
+def facts_of(prompt: Prompt, declared_tools: Iterable[str] = ()) -> Facts:
+    """Facts of a prompt; names of declared tools count after those of the history."""
+    facts = Facts({}, {})
+    for message in prompt.messages:
+        if isinstance(message.content, str):
+            if message.role != "system" and not message.content.strip():
+                facts.has_blank_text = True
+            continue
+        if not message.content:
+            facts.has_blank_text = True
+        for part in message.content:
+            match part:
+                case Text():
+                    if not part.text or part.text.isspace():
+                        facts.has_blank_text = True
+                    if part.options is not None:
+                        facts.has_options_on_text = True
+                case ToolCall():
+                    facts.tool_ids.setdefault(part.id)
+                    facts.tool_names.setdefault(part.name)
+                    if part.pending:
+                        facts.has_pending = True
+                case ToolResult():
+                    facts.tool_ids.setdefault(part.call_id)
+                    facts.tool_names.setdefault(part.name)
+                case Reasoning():
+                    facts.has_reasoning = True
+                case _:
+                    pass
+    for name in declared_tools:
+        facts.tool_names.setdefault(name)
+    return facts

@@ -1,0 +1,79 @@
+"""Give every tool call an id, and every tool a name, that the target accepts; its result the same one.
+
+First come, first served in order of first appearance, so a new turn never renames an old one and a growing thread
+keeps its prefix. Stored ids stay: the thread may go back to the provider that made them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from msgspec.structs import replace
+
+from memory.messages.prompt import Message, Part, Prompt, ToolCall, ToolResult
+from memory.processors.changes import Change, spot_of
+from memory.processors.compat.passes.facts import Facts
+from memory.profiles.profile import IdFormat, Profile
+
+
+def renames(names: Iterable[str], form: IdFormat) -> dict[str, str]:
+    """New names for those that can't keep theirs."""
+    held: dict[str, str] = {}
+    for old in names:
+        held[next(new for new in form.forms(old) if new not in held)] = old
+    return {old: new for new, old in held.items() if new != old}
+
+
+def has_bad_ids(profile: Profile, facts: Facts) -> bool:
+    return not all(map(profile.tool_ids.fits, facts.tool_ids))
+
+
+def has_bad_names(profile: Profile, facts: Facts) -> bool:
+    return not all(map(profile.tool_names.fits, facts.tool_names))
+
+
+def rename_tool_ids(prompt: Prompt, profile: Profile, facts: Facts, rule: str) -> tuple[Prompt, list[Change]]:
+    table = renames(facts.tool_ids, profile.tool_ids)
+    changes: list[Change] = []
+
+    def rename(message: Message, part: Part) -> Part:
+        match part:
+            case ToolCall() if part.id in table:
+                changes.append(_renamed(rule, message, part, part.id, table[part.id], "Ids", profile.tool_ids))
+                return replace(part, id=table[part.id])
+            case ToolResult() if part.call_id in table:
+                if part.at is None or all(c.spot != spot_of(message, part) for c in changes[-8:]):
+                    changes.append(
+                        _renamed(rule, message, part, part.call_id, table[part.call_id], "Ids", profile.tool_ids)
+                    )
+                return replace(part, call_id=table[part.call_id])
+            case _:
+                return part
+
+    return prompt.map_parts(rename, roles=("assistant", "tool")), changes
+
+
+def rename_tools(prompt: Prompt, profile: Profile, facts: Facts, rule: str) -> tuple[Prompt, list[Change]]:
+    table = renames(facts.tool_names, profile.tool_names)
+    changes: list[Change] = []
+
+    def rename(message: Message, part: Part) -> Part:
+        if not isinstance(part, ToolCall | ToolResult) or part.name not in table:
+            return part
+        if isinstance(part, ToolCall):
+            changes.append(_renamed(rule, message, part, part.name, table[part.name], "Tool names", profile.tool_names))
+        return replace(part, name=table[part.name])
+
+    return prompt.map_parts(rename, roles=("assistant", "tool")), changes
+
+
+def _renamed(rule: str, message: Message, part: Part, old: str, new: str, what: str, form: IdFormat) -> Change:
+    if form.longest and len(old) > form.longest:
+        reason = f"{what} may have at most {form.longest} characters. The thread keeps the first one."
+    elif not old:
+        reason = f"{what} must not be empty."
+    elif form.refused and form.fits(new) and not form.fits(old):
+        reason = f"{what} may hold letters, digits, _ and - only. Call and result are renamed together."
+    else:
+        reason = f"{old} is what another id became before; {what.lower()} stay distinct."
+    return Change(rule, reason, "same", spot_of(message, part), old, new)

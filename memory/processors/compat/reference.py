@@ -1,0 +1,295 @@
+"""The nine rules of the reference system, each with its own test of the model.
+
+A change carries the catalogue's rule id; the reference's name is that rule's family. Source: the processor
+specification's sections 1.3 and 1.4.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from memory.messages.names import ModelRef, provider_id
+from memory.messages.prompt import Message, Options, Part, Prompt, Reasoning, Text, ToolCall, ToolResult
+from memory.messages.stored import StoredMessage, content_of, parts_of
+from memory.processors.changes import Change, Spot, brief, spot_of
+
+Rewritten = tuple[Prompt, list[Change]]
+Rewrite = Callable[[Prompt, Any, Sequence[StoredMessage] | None, str], Rewritten]
+
+
+class ReferenceRule(Struct, frozen=True):
+    """A proactive rule: `rule` is the catalogue's id, `rewrite` the same prompt where it does not act."""
+
+    rule: str
+    rewrite: Rewrite
+
+
+def matches(model: Any, name: str) -> bool:
+    """Whether a model in any form is of this provider: `name/…` and `name:…` as text, `name`, `name.…` as provider."""
+    if isinstance(model, ModelRef):
+        model = {"provider": model.provider, "modelId": model.model_id}
+    if isinstance(model, str):
+        return re.match(rf"{name}[/:]", model, re.I) is not None
+    if isinstance(model, list | tuple):
+        return any(matches(_entry(entry), name) for entry in model)
+    if isinstance(model, Mapping):
+        provider, model_id = model.get("provider"), model.get("modelId")
+        if isinstance(provider, str) and re.match(rf"{name}($|[.\-])", provider, re.I):
+            return True
+        return isinstance(model_id, str) and re.match(rf"{name}[/:]", model_id, re.I) is not None
+    return False
+
+
+def _entry(entry: Any) -> Any:
+    inner = entry.get("model") if isinstance(entry, Mapping) else None
+    return entry if inner is None else inner
+
+
+def _provider_of(model: Any) -> str | None:
+    """The exact provider of a resolved model object; for a list the first entry that has one."""
+    if isinstance(model, ModelRef):
+        return model.provider or None
+    if isinstance(model, list | tuple):
+        return next((found for entry in model if (found := _provider_of(_entry(entry)))), None)
+    provider = model.get("provider") if isinstance(model, Mapping) else None
+    return provider if isinstance(provider, str) and provider else None
+
+
+# Rule 1: tools another provider ran itself
+
+_FAMILIES = {"anthropic": ("anthropic",), "openai": ("openai", "azure"), "google": ("google", "vertex", "gemini")}
+
+
+def _family(model: Any) -> str | None:
+    for family, names in _FAMILIES.items():
+        if any(matches(model, name) for name in names):
+            return family
+    return None
+
+
+def _part_family(options: Options | None) -> str | None:
+    for family, names in _FAMILIES.items():
+        if options and any(name in options for name in names):
+            return family
+    return None
+
+
+def _strip_foreign_hosted_tools(prompt: Prompt, model: Any, _: Any, rule: str) -> Rewritten:
+    target = _family(model)
+    foreign = {
+        part.id
+        for message in prompt.messages
+        if target and message.role == "assistant" and not isinstance(message.content, str)
+        for part in message.content
+        if isinstance(part, ToolCall) and part.provider_executed and _part_family(part.options) not in (None, target)
+    }
+    if not foreign:
+        return prompt, []
+    changes: list[Change] = []
+
+    def keep(message: Message, part: Part) -> Part | None:
+        if isinstance(part, ToolCall) and part.provider_executed and part.id in foreign:
+            reason = "Another provider ran this tool itself; its call and result mean nothing to this one."
+            changes.append(Change(rule, reason, "content lost", spot_of(message, part), brief(part)))
+            return None
+        if isinstance(part, ToolResult) and part.call_id in foreign:
+            return None
+        return part
+
+    return prompt.map_parts(keep, roles=("assistant", "tool")), changes
+
+
+# Rules 3 to 6 and 9: reasoning
+
+
+def _drop_reasoning(
+    prompt: Prompt,
+    rule: str,
+    reason: str,
+    is_refused: Callable[[Reasoning], bool],
+    *,
+    skip: Callable[[int, Message], bool] = lambda _i, _m: False,
+) -> Rewritten:
+    changes: list[Change] = []
+    messages: list[Message] = []
+    for i, message in enumerate(prompt.messages):
+        if message.role != "assistant" or isinstance(message.content, str) or skip(i, message):
+            messages.append(message)
+            continue
+        dropped = [part for part in message.content if isinstance(part, Reasoning) and is_refused(part)]
+        if not dropped:
+            messages.append(message)
+            continue
+        changes += [Change(rule, reason, "reasoning hidden", spot_of(message, part), brief(part)) for part in dropped]
+        kept = tuple(part for part in message.content if not any(part is gone for gone in dropped))
+        if kept:
+            messages.append(replace(message, content=kept))
+    return prompt.with_messages(messages), changes
+
+
+def _strip_for_cerebras(prompt: Prompt, model: Any, _: Any, rule: str) -> Rewritten:
+    if not matches(model, "cerebras"):
+        return prompt, []
+    return _drop_reasoning(prompt, rule, "Cerebras does not take reasoning in a request.", lambda _part: True)
+
+
+def _strip_for_mantle(prompt: Prompt, model: Any, _: Any, rule: str) -> Rewritten:
+    entries = model if isinstance(model, list | tuple) else [model]
+    for entry in map(_entry, entries):
+        if not isinstance(entry, Mapping) or entry.get("provider") != "bedrock-mantle.chat":
+            continue
+        if str(entry.get("modelId") or "").startswith("openai.gpt-oss"):
+            reason = "GPT-OSS on Bedrock does not take reasoning in a request."
+            return _drop_reasoning(prompt, rule, reason, lambda _part: True)
+    return prompt, []
+
+
+def _protected(prompt: Prompt) -> int:
+    """Index of the assistant message of the open turn, or -1: a prompt that ends with it, or with it and results."""
+    for i in range(len(prompt.messages) - 1, -1, -1):
+        role = prompt.messages[i].role
+        if role == "assistant":
+            return i
+        if role != "tool":
+            return -1
+    return -1
+
+
+def _anthropic_options(part: Reasoning) -> Mapping[str, Any]:
+    value = part.options.get("anthropic") if part.options else None
+    return value if isinstance(value, Mapping) else {}
+
+
+def _has_other_stamp(part: Reasoning) -> bool:
+    return part.origin is not None and part.origin.provider not in ("anthropic", "vertex", "bedrock")
+
+
+def _strip_empty_signed(prompt: Prompt, model: Any, _: Any, rule: str) -> Rewritten:
+    if not matches(model, "anthropic"):
+        return prompt, []
+    protected = _protected(prompt)
+    target = model.model_id if isinstance(model, ModelRef) else None
+
+    def is_refused(part: Reasoning) -> bool:
+        signature = _anthropic_options(part).get("signature")
+        if part.text or not isinstance(signature, str) or not signature:
+            return False
+        own = part.origin is not None and not _has_other_stamp(part) and part.origin.model_id == target
+        return not own
+
+    reason = "A signed thinking block without text is refused in a completed turn."
+    return _drop_reasoning(prompt, rule, reason, is_refused, skip=lambda i, _m: i == protected)
+
+
+def _is_native(part: Reasoning) -> bool:
+    return part.options is not None and "anthropic" in part.options and not _has_other_stamp(part)
+
+
+def _strip_foreign(prompt: Prompt, model: Any, _: Any, rule: str) -> Rewritten:
+    if not matches(model, "anthropic"):
+        return prompt, []
+    protected = _protected(prompt)
+
+    def skip(i: int, message: Message) -> bool:
+        return i == protected and any(isinstance(p, Reasoning) and _is_native(p) for p in message.parts)
+
+    reason = "Claude takes only reasoning it wrote itself. It stays in the thread."
+    return _drop_reasoning(prompt, rule, reason, lambda part: not _is_native(part), skip=skip)
+
+
+def _strip_foreign_signed(prompt: Prompt, model: Any, messages: Sequence[StoredMessage] | None, rule: str) -> Rewritten:
+    target = _provider_of(model)
+    if target is None or messages is None:
+        return prompt, []
+    seals = set(_foreign_seals(messages, provider_id(target)))
+    if not seals:
+        return prompt, []
+
+    def is_refused(part: Reasoning) -> bool:
+        options = _anthropic_options(part)
+        return (options.get("signature") or options.get("redactedData")) in seals
+
+    reason = f"The turn was written by another provider than {target}; its signature is refused."
+    return _drop_reasoning(prompt, rule, reason, is_refused)
+
+
+def _foreign_seals(messages: Sequence[StoredMessage], target: str) -> list[str]:
+    out = []
+    for message in messages:
+        content = content_of(message.get("content"))
+        metadata = content.get("metadata")
+        stamp = metadata.get("provider") if isinstance(metadata, Mapping) else None
+        if message.get("role") != "assistant" or not isinstance(stamp, str) or provider_id(stamp) == target:
+            continue
+        for part in parts_of(content):
+            anthropic = (part.get("providerMetadata") or {}).get("anthropic")
+            if part.get("type") == "reasoning" and isinstance(anthropic, Mapping):
+                out += [v for key in ("signature", "redactedData") if isinstance(v := anthropic.get(key), str)]
+    return out
+
+
+# Rule 7: a tag that Azure's filter takes for an injection
+
+_AZURE = re.compile(r"^(?:azure|azure-openai)(?:\.[a-z0-9_-]+)?$", re.I)
+_AZURE_TEXT = re.compile(r"(?:azure|azure-openai)[/:]", re.I)
+_OPEN_TAG = re.compile(r"<system-reminder(?=\s|/?>)([^>]*)>")
+
+
+def _is_azure(model: Any) -> bool:
+    if isinstance(model, ModelRef):
+        return _AZURE.match(model.provider) is not None
+    if isinstance(model, str):
+        return _AZURE_TEXT.match(model) is not None
+    if isinstance(model, list | tuple):
+        return any(_is_azure(_entry(entry)) for entry in model)
+    if isinstance(model, Mapping):
+        provider, model_id = model.get("provider"), model.get("modelId")
+        if isinstance(provider, str) and _AZURE.match(provider):
+            return True
+        return isinstance(model_id, str) and _AZURE_TEXT.match(model_id) is not None
+    return False
+
+
+def _renamed_tags(text: str) -> str:
+    return _OPEN_TAG.sub(r"<memory-context\1>", text).replace("</system-reminder>", "</memory-context>")
+
+
+def _rename_reminders(prompt: Prompt, model: Any, _: Any, rule: str) -> Rewritten:
+    if not _is_azure(model):
+        return prompt, []
+    changes: list[Change] = []
+    reason = "Azure's content filter takes the tag system-reminder for an injection."
+
+    def change(message: Message, part: Part) -> Part:
+        if not isinstance(part, Text) or (new := _renamed_tags(part.text)) == part.text:
+            return part
+        changes.append(Change(rule, reason, "same", spot_of(message, part), brief(part), new[:300]))
+        return replace(part, text=new)
+
+    out = prompt.map_parts(change, roles=("user",))
+    messages = []
+    for message in out.messages:
+        if isinstance(message.content, str) and message.role in ("system", "user"):
+            new = _renamed_tags(message.content)
+            if new != message.content:
+                changes.append(Change(rule, reason, "same", Spot(message.id), message.content[:300], new[:300]))
+                message = replace(message, content=new)
+        messages.append(message)
+    return out.with_messages(messages), changes
+
+
+PROACTIVE: tuple[ReferenceRule, ...] = (
+    ReferenceRule("anthropic-server-tool-id", _strip_foreign_hosted_tools),
+    ReferenceRule("cerebras-reasoning-content", _strip_for_cerebras),
+    ReferenceRule("anthropic-thinking-empty", _strip_empty_signed),
+    ReferenceRule("anthropic-thinking-signature-missing", _strip_foreign),
+    ReferenceRule("anthropic-thinking-signature-invalid", _strip_foreign_signed),
+    ReferenceRule("azure-content-filter", _rename_reminders),
+    ReferenceRule("bedrock-reasoning-foreign", _strip_for_mantle),
+)
+"""Rules 1, 3 to 7 and 9, in order; 2 and 8 are reactive (`repairs`)."""

@@ -1,0 +1,369 @@
+"""The run loop: calls, decisions, waits, output. Clock, waiting, network and ledger come in as arguments.
+
+A failed call is held back until the error hooks have been asked: a retried failure is never visible to the caller.
+Granted retries do not count as steps; when nothing more is granted the last error is raised. Source: the processor
+specification's section 0.2.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
+from typing import Any, Protocol
+
+from msgspec import Struct
+
+from memory.errors import ProviderError, RunCancelled, Tripwire
+from memory.messages.from_prompt import from_prompt
+from memory.messages.lists import MessageList
+from memory.messages.prompt import Message, Part, Prompt, Text, ToolCall
+from memory.messages.stored import StoredMessage, timestamp
+from memory.processors.base import AbortSignal, PromptResult, Retry, TurnEnd, model_text
+from memory.processors.chain import Asked, Chain, StepSettings
+
+DEFAULT_RETRY_CAP = 10
+_MAY_REPEAT = (408, 409, 425, 429)
+
+Wait = Callable[[float], bool]
+"""Waits so many seconds; True when the run was cancelled meanwhile."""
+
+
+class ModelReply(Protocol):
+    """What a call gives back."""
+
+    @property
+    def parts(self) -> tuple[Part, ...]: ...
+    @property
+    def finish_reason(self) -> str: ...
+
+
+class Model(Protocol):
+    """A model to call: encodes a prompt to the bytes of its request, and sends those bytes."""
+
+    ref: Any
+    protocol: str
+    tool_names: Sequence[str]
+
+    def encode(self, result: PromptResult) -> Any:
+        """The request of a prompt; an object with `body: bytes`."""
+        ...
+
+    def send(self, request: Any) -> Any:
+        """The reply. Raises ProviderError (or what the transport raises) when there is none."""
+        ...
+
+
+class AttemptRecord(Struct, frozen=True, kw_only=True):
+    """One call as the ledger keeps it; written before any wait that follows it."""
+
+    number: int
+    request: Any
+    prompt: PromptResult
+    messages: Sequence[StoredMessage]
+    reply: Any = None
+    error: BaseException | None = None
+    decision: str
+    """answered, retry, give-up, cancelled or stopped."""
+    reason: str
+    asked_by: str = ""
+    matched: str = ""
+    delay_wanted_ms: float | None = None
+    delay_granted_ms: float | None = None
+    started_at: datetime
+    finished_at: datetime
+
+
+class Recorder(Protocol):
+    """The ledger of a run."""
+
+    def attempt(self, record: AttemptRecord) -> None: ...
+    def waited(self, number: int, slept_ms: float) -> None: ...
+    def replied(self, message: StoredMessage, reply: Any) -> None:
+        """The answer as it will be stored, before any output hook ran."""
+        ...
+
+
+class NoRecorder:
+    """Keeps nothing."""
+
+    def attempt(self, record: AttemptRecord) -> None:
+        return
+
+    def waited(self, number: int, slept_ms: float) -> None:
+        return
+
+    def replied(self, message: StoredMessage, reply: Any) -> None:
+        return
+
+
+class _NeverSet:
+    def is_set(self) -> bool:
+        return False
+
+
+class Turn(Struct, kw_only=True):
+    """How a turn ended: the answer's text, open calls of client tools, what it cost, how many calls it took."""
+
+    text: str
+    finish_reason: str
+    tool_calls: tuple[ToolCall, ...]
+    usage: dict[str, int]
+    attempt_count: int
+    step_count: int
+
+
+def run_turn(
+    chain: Chain,
+    messages: MessageList,
+    model: Model,
+    *,
+    wait: Wait,
+    recorder: Recorder | None = None,
+    abort_signal: AbortSignal | None = None,
+    max_processor_retries: int | None = None,
+    model_max_retries: int = 0,
+    max_steps: int = 5,
+    execute_tool: Callable[[ToolCall], Any] | None = None,
+    clock: Callable[[], datetime] = lambda: datetime.now(UTC),
+    first_step: int = 0,
+) -> Turn:
+    """Answer one turn. `messages` holds the input; remembered rows come in through the input hooks.
+
+    Client tools are executed by the caller: a reply with calls ends the turn with `finish_reason` tool-calls, unless
+    `execute_tool` is given (then up to `max_steps` calls of the model are made).
+    Raises the last error when no retry is granted, Tripwire when a processor ended the run, RunCancelled.
+    """
+    loop = _Loop(
+        chain,
+        messages,
+        model,
+        wait=wait,
+        recorder=recorder or NoRecorder(),
+        signal=abort_signal or _NeverSet(),
+        cap=_cap(chain, max_processor_retries),
+        inner_cap=model_max_retries,
+        clock=clock,
+    )
+    try:
+        chain.process_input(messages)
+        step = first_step
+        while True:
+            reply = loop.call(step)
+            step += 1
+            calls = tuple(p for p in reply.parts if isinstance(p, ToolCall) and not p.provider_executed)
+            if not calls or execute_tool is None or step - first_step >= max_steps:
+                break
+            messages.add(
+                [{"role": "tool", "content": [_tool_result(call, execute_tool(call)) for call in calls]}], "response"
+            )
+            messages.begin_step(model_text(model.ref))
+    except Tripwire:
+        raise
+    except Exception:  # saved is what came before the failure; a turn without output leaves the thread as it was
+        chain.process_output_result(messages, TurnEnd(finish_reason="error"))
+        raise
+    text = "".join(part.text for part in reply.parts if isinstance(part, Text))
+    chain.process_output_result(messages, TurnEnd(text=text, finish_reason=reply.finish_reason, usage=loop.usage))
+    return Turn(
+        text=text,
+        finish_reason=reply.finish_reason,
+        tool_calls=calls,
+        usage=loop.usage,
+        attempt_count=loop.number,
+        step_count=step,
+    )
+
+
+def _cap(chain: Chain, given: int | None) -> int:
+    """How many retries processors may be granted in a row: the given cap, else 10 where anyone can ask, else none."""
+    if given is not None:
+        return given
+    return DEFAULT_RETRY_CAP if any(True for _ in chain.error_walk()) else 0
+
+
+def _tool_result(call: ToolCall, result: Any) -> dict[str, Any]:
+    output = {"type": "text", "value": result} if isinstance(result, str) else {"type": "json", "value": result}
+    return {"type": "tool-result", "toolCallId": call.id, "toolName": call.name, "output": output}
+
+
+class _Loop:
+    """The calls of one turn, with their counts."""
+
+    def __init__(
+        self,
+        chain: Chain,
+        messages: MessageList,
+        model: Model,
+        *,
+        wait: Wait,
+        recorder: Recorder,
+        signal: AbortSignal,
+        cap: int,
+        inner_cap: int,
+        clock: Callable[[], datetime],
+    ) -> None:
+        self.chain, self.messages, self.model = chain, messages, model
+        self.wait, self.recorder, self.signal = wait, recorder, signal
+        self.cap, self.inner_cap, self.clock = cap, inner_cap, clock
+        self.number = 0
+        self.usage: dict[str, int] = {}
+
+    def call(self, step: int) -> Any:
+        """The reply of one step, after as many attempts as are granted."""
+        granted = inner = 0
+        refused: tuple[bytes, BaseException] | None = None  # a body that must not go out again, and why
+        while True:
+            settings = StepSettings(model=self.model.ref)
+            self.chain.process_input_step(self.messages, settings, step_number=step)
+            result = self.chain.process_llm_request(
+                self.messages.to_prompt(),
+                self.messages,
+                model=self.model.ref,
+                protocol=self.model.protocol,
+                step_number=step,
+                tool_names=self.model.tool_names,
+            )
+            request = self.model.encode(result)
+            if refused is not None and _digest(request) == refused[0]:
+                raise refused[1]
+            self.number += 1
+            started_at = self.clock()
+            try:
+                reply = self.model.send(request)
+            except Exception as error:
+                asked, reason = self._decide(error, step, granted, inner)
+                self._record(request, result, started_at, error=error, asked=asked, reason=reason)
+                if asked is None:
+                    raise
+                if asked.processor_id == _INNER:
+                    inner += 1
+                else:
+                    granted += 1
+                    self.chain.granted(asked)
+                self._repair(asked.retry)
+                refused = _refused(request, error, asked.retry)
+                self._wait(asked.retry, error)
+            else:
+                self._record(request, result, started_at, reply=reply)
+                self._take(reply)
+                self.chain.counts.clear()
+                return reply
+
+    def _decide(self, error: Exception, step: int, granted: int, inner: int) -> tuple[Asked | None, str]:
+        """Who asks for another attempt, and in words why there is one or none."""
+        if self.signal.is_set():
+            return None, "The run was cancelled."
+        if inner < self.inner_cap and getattr(error, "is_retryable", False) is True:
+            wanted = getattr(error, "retry_after_ms", None)
+            delay = min(wanted, 30_000.0) if wanted is not None else 2000.0 * 2**inner
+            reason = f"The model's own retries: {inner + 1} of {self.inner_cap}."
+            return Asked(_INNER, Retry(delay_ms=delay, reason=reason, matched="retryable", wanted_ms=wanted)), reason
+        if granted >= self.cap:
+            if self.cap == 0:
+                return None, "No processor of this agent can ask for a retry."
+            return None, f"The budget of {self.cap} processor retries is used up."
+        asked = self.chain.process_api_error(
+            error, self.messages, model=self.model.ref, step_number=step, abort_signal=self.signal
+        )
+        if asked is None:
+            return None, "No processor asked for a retry."
+        return asked, asked.retry.reason
+
+    def _repair(self, retry: Retry) -> None:
+        """Write a lasting repair of remembered rows back, so that the next turn starts repaired."""
+        storage = self.chain.storage()
+        if retry.repair is None or storage is None:
+            return
+        loaded = {entry.message["id"] for entry in self.messages.entries if entry.was_loaded}
+        rows = [message for message in retry.repair.messages if message["id"] in loaded]
+        if rows:
+            storage.repair_messages(rows, rule=retry.repair.rule, reason=retry.repair.reason)
+
+    def _wait(self, retry: Retry, error: Exception) -> None:
+        if retry.delay_ms > 0 and not self.signal.is_set():
+            before = self.clock()
+            cancelled = self.wait(retry.delay_ms / 1000)
+            self.recorder.waited(self.number, (self.clock() - before).total_seconds() * 1000)
+            if cancelled:
+                raise RunCancelled("cancelled during a wait", attempt_count=self.number) from error
+        if self.signal.is_set():
+            raise RunCancelled("cancelled", attempt_count=self.number) from error
+
+    def _record(
+        self,
+        request: Any,
+        result: PromptResult,
+        started_at: datetime,
+        *,
+        reply: Any = None,
+        error: Exception | None = None,
+        asked: Asked | None = None,
+        reason: str = "",
+    ) -> None:
+        if error is None:
+            decision = "answered"
+        elif self.signal.is_set():
+            decision = "cancelled"
+        else:
+            decision = "retry" if asked else "give-up"
+        self.recorder.attempt(
+            AttemptRecord(
+                number=self.number,
+                request=request,
+                prompt=result,
+                messages=self.messages.messages,
+                reply=reply,
+                error=error,
+                decision=decision,
+                reason=reason,
+                asked_by=asked.processor_id if asked else "",
+                matched=asked.retry.matched if asked else "",
+                delay_wanted_ms=asked.retry.wanted_ms if asked else None,
+                delay_granted_ms=asked.retry.delay_ms if asked else None,
+                started_at=started_at,
+                finished_at=self.clock(),
+            )
+        )
+
+    def _take(self, reply: Any) -> None:
+        """Put the answer into the list as this run's response, stamped with who wrote it."""
+        usage = getattr(reply, "usage", None)
+        for key in getattr(usage, "__struct_fields__", ()):
+            self.usage[key] = self.usage.get(key, 0) + getattr(usage, key)
+        message = response_message(reply, self.model, self.clock())
+        if message is not None:
+            self.recorder.replied(message, reply)
+            self.messages.add([message], "response")
+
+
+_INNER = "model_max_retries"
+
+
+def response_message(reply: Any, model: Model, at: datetime) -> StoredMessage | None:
+    """The stored message of a reply: stamped turn and reasoning; None for a reply without parts."""
+    made = from_prompt(Prompt((Message("assistant", tuple(reply.parts)),))) if reply.parts else []
+    if not made:
+        return None
+    content = made[0]["content"]
+    provider = getattr(model.ref, "provider", "") or str(model.ref or "")
+    stamp = {"provider": provider, "protocol": model.protocol, "modelId": getattr(model.ref, "model_id", "")}
+    content["metadata"] = {key: value for key, value in stamp.items() if value}
+    for part in content["parts"]:
+        if part.get("type") == "reasoning":
+            metadata = dict(part.get("providerMetadata") or {})
+            metadata["mastra"] = {**metadata.get("mastra", {}), **content["metadata"]}
+            part["providerMetadata"] = metadata
+    return {"role": "assistant", "createdAt": timestamp(at), "content": content}
+
+
+def _digest(request: Any) -> bytes:
+    return hashlib.sha256(request.body).digest()
+
+
+def _refused(request: Any, error: Exception, retry: Retry) -> tuple[bytes, BaseException] | None:
+    """The body that must not be sent again: a 4xx other than 408, 409, 425, 429, unless the operator's policy asks."""
+    status = error.status_code if isinstance(error, ProviderError) else None
+    if status is None or not 400 <= status < 500 or status in _MAY_REPEAT or retry.allows_same_body:
+        return None
+    return _digest(request), error

@@ -1,0 +1,24 @@
+"""The list of profiles and how one is found."""
+
+from __future__ import annotations
+
+from fnmatch import fnmatchcase
+
+from memory.messages.names import ModelRef
+from memory.profiles import anthropic, cerebras, openai_chat, reference, unknown
+from memory.profiles.profile import Profile
+
+PROFILES: tuple[Profile, ...] = (anthropic.PROFILE, openai_chat.PROFILE, cerebras.PROFILE)
+"""First match wins."""
+UNKNOWN = unknown.PROFILE
+REFERENCE = reference.PROFILE
+
+
+def profile_for(model: ModelRef, protocol: str = "") -> Profile:
+    """Facts for a target. A provider without a profile of its own is taken as unknown."""
+    for profile in PROFILES:
+        if profile.provider != model.provider or (protocol and profile.protocol != protocol):
+            continue
+        if any(fnmatchcase(model.model_id, pattern) for pattern in profile.models):
+            return profile
+    return UNKNOWN

@@ -1,0 +1,36 @@
+"""Claude on the Messages API."""
+
+from memory.profiles.profile import Fact, IdFormat, Profile
+
+PROFILE = Profile(
+    id="anthropic",
+    provider="anthropic",
+    title="Anthropic",
+    protocol="anthropic-messages",
+    tool_ids=IdFormat(refused="[^a-zA-Z0-9_-]", may_be_empty=False),
+    tool_names=IdFormat(refused="[^a-zA-Z0-9_-]", longest=128, may_be_empty=False),
+    reasoning="native",
+    namespace="anthropic",
+    blank_text="drop",
+    pending_call="synthesise",
+    unpaired="to-text",
+    first_user="synthesise",
+    rules={
+        "tool-id": "anthropic-tool-id-charset",
+        "reasoning": "anthropic-thinking-signature-missing",
+        "foreign-signature": "anthropic-thinking-signature-invalid",
+        "pending-call": "anthropic-tool-result-missing",
+        "unpaired": "anthropic-tool-result-orphan",
+        "blank-text": "anthropic-empty-text",
+        "first-user": "anthropic-first-message-user",
+    },
+    facts=(
+        Fact("anthropic-tool-id-charset", "the pattern in the API's own refusal", "2026-09-01"),
+        Fact("anthropic-thinking-signature-missing", "langchain-ai/langchain#33391", "2026-09-01"),
+        Fact("anthropic-thinking-signature-invalid", "mastra-ai/mastra#22568", "2026-09-01"),
+        Fact("anthropic-tool-result-missing", "Claude documentation: handle tool calls", "2026-09-01"),
+        Fact("anthropic-tool-result-orphan", "tghamm/Anthropic.SDK#184", "2026-09-01"),
+        Fact("anthropic-empty-text", "anthropics/anthropic-sdk-python#461", "2026-09-01"),
+        Fact("anthropic-first-message-user", "NousResearch/hermes-agent#63983", "2026-09-01"),
+    ),
+)

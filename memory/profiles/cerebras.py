@@ -1,0 +1,21 @@
+"""Cerebras: Chat Completions with an allow-list of keys."""
+
+from memory.profiles.profile import Fact, IdFormat, Profile
+
+PROFILE = Profile(
+    id="cerebras",
+    provider="cerebras",
+    title="Cerebras",
+    protocol="openai-chat",
+    tool_ids=IdFormat(may_be_empty=False),
+    tool_names=IdFormat(refused="[^a-zA-Z0-9_-]", longest=64, may_be_empty=False),
+    reasoning="drop",
+    namespace="cerebras",
+    pending_call="synthesise",
+    unpaired="to-text",
+    rules={
+        "tool-id": "any-tool-id",
+        "reasoning": "cerebras-reasoning-content",
+    },
+    facts=(Fact("cerebras-reasoning-content", "Cerebras documentation: chat completions", "2026-09-01"),),
+)

@@ -1,0 +1,31 @@
+"""OpenAI's models on Chat Completions."""
+
+from memory.profiles.profile import Fact, IdFormat, Profile
+
+PROFILE = Profile(
+    id="openai-chat",
+    provider="openai",
+    title="OpenAI chat",
+    protocol="openai-chat",
+    tool_ids=IdFormat(longest=40, may_be_empty=False),
+    tool_names=IdFormat(refused="[^a-zA-Z0-9_-]", longest=64, may_be_empty=False),
+    reasoning="drop",
+    namespace="openai",
+    blank_text="accept",
+    pending_call="synthesise",
+    unpaired="to-text",
+    rules={
+        "tool-id": "openai-chat-tool-id-length",
+        "tool-name": "openai-chat-tool-name",
+        "reasoning": "openai-chat-foreign-part",
+        "pending-call": "openai-chat-tool-result-missing",
+        "unpaired": "openai-chat-tool-result-orphan",
+    },
+    facts=(
+        Fact("openai-chat-tool-id-length", "vercel/ai#5171", "2026-09-01"),
+        Fact("openai-chat-tool-name", "mcp-use/mcp-use#94", "2026-09-01"),
+        Fact("openai-chat-foreign-part", "BerriAI/litellm#22997", "2026-09-01"),
+        Fact("openai-chat-tool-result-missing", "langchain-ai/langchain#25716", "2026-09-01"),
+        Fact("openai-chat-tool-result-orphan", "microsoft/semantic-kernel#12708", "2026-09-01"),
+    ),
+)
