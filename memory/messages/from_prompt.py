@@ -100,7 +100,7 @@ def _assistant_part(part: Part) -> dict[str, Any]:
         case File():
             return _file_part(part)
         case Reasoning():
-            out = {"type": "reasoning", "reasoning": part.text, "details": _details(part)}
+            out: dict[str, Any] = {"type": "reasoning", "reasoning": part.text, "details": _details(part)}
             return _with_metadata(out, part.options)
         case ToolCall():
             invocation = {"state": "call", "toolCallId": part.id, "toolName": part.name, "args": part.input}

@@ -106,6 +106,7 @@ class MessageList:
         if tag == "memory":
             for message in made:
                 self._add_loaded(message)
+            self._settle_lone_results()
             return
         for message in sorted(made, key=lambda m: instant(m["createdAt"]) or datetime.max.replace(tzinfo=UTC)):
             self._add_live(message, tag, merge)  # type: ignore[arg-type]
@@ -188,14 +189,27 @@ class MessageList:
             if message["content"]["parts"]
         ]
 
+    def _settle_lone_results(self) -> None:
+        """Results that came in before the rows with their calls were loaded find them now."""
+        for entry in [entry for entry in self._entries if not entry.was_loaded]:
+            if not any(_is_lone_result(part) for part in parts_of(entry.message["content"])):
+                continue
+            content = {**entry.message["content"], "parts": list(parts_of(entry.message["content"]))}
+            entry.message = {**entry.message, "content": content}
+            self._answer_open_calls(entry.message)
+            if not content["parts"]:
+                self.remove([entry.message["id"]])
+
     def _answer_open_calls(self, message: StoredMessage) -> None:
         """Give lone results to the open calls of the list: the row that asked is the one that holds the answer."""
         parts = message["content"]["parts"]
         for part in list(parts):
-            mastra = (part.get("providerMetadata") or {}).get("mastra") or {}
-            if part.get("type") != "tool-invocation" or not mastra.get("orphanResult"):
+            if not _is_lone_result(part):
                 continue
+            mastra = part["providerMetadata"]["mastra"]
             for entry in self._entries:
+                if entry.message is message:
+                    continue
                 open_part = _find_call(entry.message, part["toolInvocation"]["toolCallId"])
                 if open_part is not None and not _is_final(open_part):
                     metadata = {k: v for k, v in part["providerMetadata"].items() if k != "mastra"}
@@ -294,6 +308,11 @@ class MessageList:
         last.message = {**last.message, "content": {**content, "parts": parts}}
         if last.source == "memory":
             last.source = "response"
+
+
+def _is_lone_result(part: Mapping[str, Any]) -> bool:
+    mastra = (part.get("providerMetadata") or {}).get("mastra") or {}
+    return part.get("type") == "tool-invocation" and bool(mastra.get("orphanResult"))
 
 
 def _is_prompt_form(message: Mapping[str, Any]) -> bool:

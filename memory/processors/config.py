@@ -168,7 +168,7 @@ def delay_from_data(value: Any, place: str) -> Any:
     for key, number in numbers.items():
         if isinstance(number, bool) or not isinstance(number, int | float) or number < 0:
             raise InvalidOption(f"{place}.{key}: expected a number from 0", field=f"{place}.{key}")
-    base, cap, jitter = float(numbers["base"]), float(numbers["cap"]), float(numbers["jitter"])  # type: ignore[arg-type]
+    base, cap, jitter = float(numbers["base"]), float(numbers["cap"]), float(numbers["jitter"])
 
     def exponential(args: ProcessAPIErrorArgs) -> float:
         delay = min(base * 2.0 ** min(args.retry_count, 64), cap)

@@ -43,7 +43,11 @@ class Model(Protocol):
 
     ref: Any
     protocol: str
-    tool_names: Sequence[str]
+
+    @property
+    def tool_names(self) -> Sequence[str]:
+        """Names of the declared tools."""
+        ...
 
     def encode(self, result: PromptResult) -> Any:
         """The request of a prompt; an object with `body: bytes`."""
@@ -131,7 +135,8 @@ def run_turn(
     """Answer one turn. `messages` holds the input; remembered rows come in through the input hooks.
 
     Client tools are executed by the caller: a reply with calls ends the turn with `finish_reason` tool-calls, unless
-    `execute_tool` is given (then up to `max_steps` calls of the model are made).
+    `execute_tool` is given (then up to `max_steps` calls of the model are made). `first_step` is above 0 when the
+    results of an earlier step's calls came in with this request.
     Raises the last error when no retry is granted, Tripwire when a processor ended the run, RunCancelled.
     """
     loop = _Loop(
@@ -148,6 +153,8 @@ def run_turn(
     try:
         chain.process_input(messages)
         step = first_step
+        if step:
+            messages.begin_step(model_text(model.ref))
         while True:
             reply = loop.call(step)
             step += 1

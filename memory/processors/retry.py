@@ -182,11 +182,12 @@ def _count(value: Any, option: str) -> float:
 
 
 def _delay(value: Any, option: str) -> Delay | None:
-    if value is None or callable(value):
-        return value
-    if isinstance(value, bool) or not isinstance(value, int | float):
+    if value is None:
+        return None
+    if not callable(value) and (isinstance(value, bool) or not isinstance(value, int | float)):
         raise InvalidOption(f"{option}: expected milliseconds or a function, got {value!r}", field=option)
-    return value
+    delay: Delay = value
+    return delay
 
 
 def _entry(matcher: Any, index: int) -> ErrorMatcher:

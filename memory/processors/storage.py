@@ -26,7 +26,10 @@ class HistoryStorage(Protocol):
         ...
 
     def create_thread(self, thread: dict[str, Any]) -> None:
-        """Raises Conflict when the id is taken."""
+        """Make the thread; one that its own resource has made meanwhile stays as it is.
+
+        Raises Conflict (id_taken) when the id is another resource's.
+        """
         ...
 
     def repair_messages(self, messages: Sequence[StoredMessage], *, rule: str, reason: str) -> int:
@@ -66,9 +69,9 @@ class MemoryStorage:
         return self.threads.get(thread_id)
 
     def create_thread(self, thread: dict[str, Any]) -> None:
-        if thread["id"] in self.threads:
+        taken = self.threads.setdefault(thread["id"], dict(thread))
+        if taken["resourceId"] != thread["resourceId"]:
             raise Conflict(f"thread id {thread['id']} is taken", code="id_taken")
-        self.threads[thread["id"]] = dict(thread)
 
     def repair_messages(self, messages: Sequence[StoredMessage], *, rule: str, reason: str) -> int:
         count = 0

@@ -31,7 +31,7 @@ from memory.processors.base import (
     PromptResult,
     PromptView,
 )
-from memory.processors.changes import Change, brief, spot_of
+from memory.processors.changes import Change, Loss, brief, spot_of
 
 _SEEN, _STEPS = "toolCallFilterSeenToolCallIds", "toolCallFilterStepToolCallIds"
 _HIDDEN, _FIRST_PROMPT = "toolCallFilterHidden", "toolCallFilterFirstPromptIds"
@@ -71,7 +71,12 @@ class ToolCallFilter:
         self.preserve_model_output = preserve_model_output
 
     def process_input(self, args: ProcessInputArgs) -> PromptView:
-        """All messages of the list without their filtered tool parts."""
+        """All messages of the list without their filtered tool parts.
+
+        A run that goes on after its tool results came keeps hiding what it hid when it began.
+        """
+        if _HIDDEN in args.state:
+            return PromptView(args.message_list.messages)
         return self._view(args.message_list.messages or args.messages, args.state, keep=())
 
     def process_input_step(self, args: ProcessInputStepArgs) -> PromptView | None:
@@ -145,8 +150,8 @@ class ToolCallFilter:
             new.pop("toolInvocations")
             if rest:
                 new["toolInvocations"] = rest
-        text = content.get("content")
-        if not parts and not new.get("toolInvocations") and not (isinstance(text, str) and text.strip()):
+        spoken = content.get("content")
+        if not parts and not new.get("toolInvocations") and not (isinstance(spoken, str) and spoken.strip()):
             return None
         return {**message, "content": new}
 
@@ -235,9 +240,9 @@ def _hide(
                 continue
             key = (message.id, call_id)
             if isinstance(part, ToolCall) or key not in called:
-                text = outputs.get(key)
-                after = f"{part.name} result:\n{text}" if text else None
-                loss = "reshaped" if after else "content lost"
+                compact = outputs.get(key)
+                after = f"{part.name} result:\n{compact}" if compact else None
+                loss: Loss = "reshaped" if after else "content lost"
                 changes.append(
                     Change(rule, reason, loss, spot_of(message, part), brief(part), after, severity="cosmetic")
                 )

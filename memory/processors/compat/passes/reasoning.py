@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from memory.messages.prompt import Message, Part, Prompt, Reasoning
 from memory.processors.changes import Change, brief, spot_of
@@ -45,7 +45,7 @@ def drop_signed_elsewhere(prompt: Prompt, profile: Profile, _: Facts, rule: str)
 def is_sealed(part: Reasoning, namespace: str) -> bool:
     """Whether the part carries a signature or sealed data under this namespace."""
     own = part.options.get(namespace) if part.options else None
-    return bool(own) and bool(own.get("signature") or own.get("redactedData"))
+    return isinstance(own, Mapping) and bool(own.get("signature") or own.get("redactedData"))
 
 
 def _drop(

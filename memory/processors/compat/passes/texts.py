@@ -5,7 +5,7 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from memory.messages.prompt import Message, Part, Prompt, Text, holds_raw_block, raw_block
-from memory.processors.changes import Change, brief, spot_of
+from memory.processors.changes import Change, Loss, brief, spot_of
 from memory.processors.compat.passes.facts import Facts
 from memory.profiles.profile import Profile
 
@@ -69,7 +69,7 @@ def drop_foreign_blocks(prompt: Prompt, profile: Profile, _: Facts, rule: str) -
         reason = "Only the provider that wrote this block can read it. It stays in the thread."
         block = next(raw for name in part.options or () if (raw := raw_block(part, name)) is not None)
         before = {"block": str(block.get("type", "unknown"))}
-        loss = "reshaped" if kept else "content lost"
+        loss: Loss = "reshaped" if kept else "content lost"
         after = brief(kept) if kept else None
         changes.append(Change(rule, reason, loss, spot_of(message, part), before, after, severity="degrades"))
         return kept

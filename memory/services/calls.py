@@ -1,0 +1,239 @@
+"""One agent's call of one model: which processors, which settings, which bytes; the same for preview and run."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import msgspec
+from django.conf import settings as django_settings
+from django.utils.module_loading import import_string
+from msgspec import Struct
+from msgspec.structs import replace
+
+from memory.errors import InvalidInput, ProviderError
+from memory.messages.names import ModelRef
+from memory.messages.prompt import Part, ToolCall
+from memory.models import Agent
+from memory.processors import Chain, HistoryStorage, PromptResult, Switches
+from memory.processors.compat.catalogue import rule_ids
+from memory.processors.config import build_lists, default_lists
+from memory.providers import wire_module
+from memory.providers.http import Client, Connection, Exchange
+from memory.providers.wire import Encoded, Reply, Settings, Tool, Usage
+from memory.services.rules import switches_for
+
+
+def own_processors() -> dict[str, type]:
+    """Processor classes of this installation, by id."""
+    classes = [import_string(path) for path in django_settings.COMPAT_ADMIN_PROCESSORS]
+    return {cls.id: cls for cls in classes}
+
+
+def chain_for(
+    agent: Agent | None,
+    *,
+    provider: str,
+    storage: HistoryStorage,
+    thread_id: str | None,
+    resource_id: str | None,
+    rules: Mapping[str, str] | None = None,
+    state: dict[str, dict[str, Any]] | None = None,
+    read_only: bool = False,
+) -> Chain:
+    """An agent's processors, ready for one run; without an agent the default ones.
+
+    `rules` overrules switches for this call, by rule id or family. Raises InvalidInput for a name nobody knows.
+    """
+    lists = default_lists()
+    if agent is not None:
+        lists = {
+            "input_processors": agent.input_processors,
+            "output_processors": agent.output_processors,
+            "error_processors": agent.error_processors,
+        }
+    memory: dict[str, Any] = {"memoryConfig": {"readOnly": read_only}}
+    if thread_id is not None:
+        memory |= {"thread": {"id": thread_id}, "resourceId": resource_id}
+    switches = Switches(switches_for(provider, agent.id if agent else None))
+    built = build_lists(lists, storage=storage, extra=own_processors())
+    return Chain(
+        input=built["input"],
+        output=built["output"],
+        error=built["error"],
+        request_context={"MastraMemory": memory},
+        switches=switches.with_states(_states(rules or {})),
+        state=state,
+    )
+
+
+def _states(rules: Mapping[str, str]) -> dict[str, str]:
+    out: dict[str, str] = {}
+    for name, state in rules.items():
+        if state not in ("on", "off", "report"):
+            raise InvalidInput("expected on, off or report", field=f"rules.{name}")
+        out.update(dict.fromkeys(rule_ids(name), state))
+    return out
+
+
+# Settings
+
+
+class _GivenSettings(Struct, forbid_unknown_fields=True):
+    max_tokens: int | None = None
+    temperature: float | None = None
+    top_p: float | None = None
+    stop: list[str] = []
+    extra: dict[str, Any] = {}
+
+
+def settings_for(
+    model: ModelRef,
+    *given: Mapping[str, Any] | None,
+    tools: Any = None,
+    tool_choice: Any = None,
+) -> Settings:
+    """Settings of a call; later ones of `given` win. Raises InvalidInput naming the field."""
+    merged: dict[str, Any] = {}
+    for values in given:
+        if values is not None and not isinstance(values, Mapping):
+            raise InvalidInput("expected an object", field="settings")
+        merged |= values or {}
+    try:
+        checked = msgspec.convert(merged, _GivenSettings)
+    except msgspec.ValidationError as error:
+        raise InvalidInput(str(error), field="settings") from error
+    return Settings(
+        model_id=model.model_id,
+        max_tokens=checked.max_tokens,
+        temperature=checked.temperature,
+        top_p=checked.top_p,
+        stop=tuple(checked.stop),
+        tools=tools_from(tools),
+        tool_choice=_tool_choice(tool_choice),
+        extra=checked.extra,
+    )
+
+
+def tools_from(values: Any) -> tuple[Tool, ...]:
+    """Declared tools from their data form `{name, description?, parameters?}`. Raises InvalidInput with the place."""
+    if values is None:
+        return ()
+    if not isinstance(values, list | tuple):
+        raise InvalidInput("expected a list of tools", field="tools")
+    out = []
+    for i, value in enumerate(values):
+        if isinstance(value, Tool):
+            out.append(value)
+            continue
+        try:
+            tool = msgspec.convert(value, Tool)
+        except msgspec.ValidationError as error:
+            raise InvalidInput(str(error), field=f"tools[{i}]") from error
+        if not tool.name and tool.raw is None:
+            raise InvalidInput("a tool needs a name", field=f"tools[{i}].name")
+        out.append(tool)
+    return tuple(out)
+
+
+def _tool_choice(value: Any) -> Any:
+    if value in (None, "auto", "none", "required"):
+        return value
+    if isinstance(value, Mapping) and value.get("type") == "tool" and isinstance(value.get("toolName"), str):
+        return dict(value)
+    message = 'expected auto, none, required or {"type": "tool", "toolName": …}'
+    raise InvalidInput(message, field="tool_choice")
+
+
+# The model behind a connection
+
+
+class Outbound(Struct, frozen=True):
+    """A request as it goes out; `renamed` maps sent tool names back to the declared ones."""
+
+    encoded: Encoded
+    body: bytes
+    renamed: Mapping[str, str]
+
+
+class Answer(Struct, frozen=True):
+    """A reply with the exchange it came in."""
+
+    parts: tuple[Part, ...]
+    finish_reason: str
+    usage: Usage
+    response_id: str
+    model_id: str
+    exchange: Exchange
+
+
+class ProviderModel:
+    """A model that is called over a connection. `client` is needed for sending only."""
+
+    def __init__(self, connection: Connection, ref: ModelRef, settings: Settings, client: Client | None = None) -> None:
+        self.connection, self.ref, self.settings = connection, ref, settings
+        self.protocol = connection.protocol
+        self._wire = wire_module(connection.protocol)
+        self._client = client
+
+    @property
+    def tool_names(self) -> Sequence[str]:
+        return [tool.name for tool in self.settings.tools if tool.raw is None]
+
+    def encode(self, result: PromptResult) -> Outbound:
+        """The exact bytes for a prompt, with tools declared under the names the history has them."""
+        settings = self.settings
+        names = result.tool_names
+        if names:
+            tools = tuple(
+                replace(tool, name=names.get(tool.name, tool.name)) if tool.raw is None else tool
+                for tool in settings.tools
+            )
+            choice = settings.tool_choice
+            if isinstance(choice, Mapping):
+                choice = {**choice, "toolName": names.get(choice["toolName"], choice["toolName"])}
+            settings = replace(settings, tools=tools, tool_choice=choice)
+        encoded = self._wire.encode_request(result.prompt, settings, provider=self.ref.provider)
+        return Outbound(encoded, encoded.body, {new: old for old, new in names.items()})
+
+    def send(self, request: Outbound) -> Answer:
+        """The answer. Raises ProviderError."""
+        if self._client is None:
+            raise RuntimeError("this model is for looking only")
+        exchange = self._client.call(self.connection, request.encoded)
+        if exchange.status >= 400:
+            raise self._error(exchange)
+        try:
+            body = msgspec.json.decode(exchange.body)
+        except (msgspec.DecodeError, UnicodeError) as error:
+            raise self._unreadable(exchange, f"not JSON: {error}") from error
+        if not isinstance(body, Mapping):
+            raise self._unreadable(exchange, "not an object")
+        if body.get("error") and not any(key in body for key in ("content", "choices")):
+            raise self._error(exchange)
+        try:
+            reply = self._wire.decode_reply(body, provider=self.ref.provider)
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            raise self._unreadable(exchange, f"{type(error).__name__}: {error}") from error
+        return _answer(reply, exchange, request.renamed)
+
+    def _error(self, exchange: Exchange) -> ProviderError:
+        return self._wire.decode_error(exchange.status, exchange.headers, exchange.text, provider=self.ref.provider)
+
+    def _unreadable(self, exchange: Exchange, what: str) -> ProviderError:
+        return ProviderError(
+            f"{self.ref.provider} answered with something that can't be read ({what})",
+            status=exchange.status,
+            error_class="transient",
+            is_retryable=True,
+            response_headers=exchange.headers,
+            response_body=exchange.text,
+        )
+
+
+def _answer(reply: Reply, exchange: Exchange, renamed: Mapping[str, str]) -> Answer:
+    parts = tuple(
+        replace(part, name=renamed[part.name]) if isinstance(part, ToolCall) and part.name in renamed else part
+        for part in reply.parts
+    )
+    return Answer(parts, reply.finish_reason, reply.usage, reply.response_id, reply.model_id, exchange)
