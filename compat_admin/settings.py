@@ -178,6 +178,7 @@ elif CELERY_BROKER_URL.startswith(("redis", "sentinel")):
         "unacked_mutex_expire": 5,
     }
 CELERY_BROKER_CONNECTION_RETRY_ON_STARTUP = True
+CELERY_TASK_ROUTES = {"memory.run_in_background": {"queue": "runs"}}  # they may wait long
 CELERY_TASK_ACKS_LATE = True
 CELERY_TASK_REJECT_ON_WORKER_LOST = True
 CELERY_TASK_IGNORE_RESULT = True
@@ -204,7 +205,7 @@ LOGGING = logs.configuration(
 # The product
 
 # A run whose process has not renewed its lease for this long is closed as interrupted.
-COMPAT_ADMIN_RUN_LEASE_S = env.integer("COMPAT_ADMIN_RUN_LEASE_S", 60, minimum=5, maximum=3600)
+COMPAT_ADMIN_RUN_LEASE_S = env.integer("COMPAT_ADMIN_RUN_LEASE_S", 30, minimum=5, maximum=3600)
 # How long a provider may stay silent.
 COMPAT_ADMIN_PROVIDER_TIMEOUT_S = env.seconds("COMPAT_ADMIN_PROVIDER_TIMEOUT_S", 300, minimum=1, maximum=3600)
 COMPAT_ADMIN_MAX_BODY_BYTES = env.integer(

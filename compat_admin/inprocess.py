@@ -1,0 +1,99 @@
+"""The roles of a process as threads of one: a web server with two pools, Celery's worker and its clock.
+
+Requests that call providers have a pool of their own, so that waiting calls never starve the dashboard.
+"""
+
+from __future__ import annotations
+
+import re
+import threading
+from typing import Any
+
+import celery.apps.worker
+from celery.beat import EmbeddedService
+from waitress.server import create_server
+from waitress.task import ThreadedTaskDispatcher
+
+from compat_admin.celery import app
+
+CALLS_PROVIDERS = re.compile(r"/api/agents/[^/]+/(?:generate|stream)/?$|/runs/[^/]+/again/?$")
+WEB_THREADS = 8
+RUNNER_THREADS = 64
+
+
+class TwoPools:
+    """A task dispatcher for waitress: what calls a provider goes to the runner's threads, the rest to the web's."""
+
+    def __init__(self, web_threads: int, runner_threads: int) -> None:
+        self.web, self.runner = ThreadedTaskDispatcher(), ThreadedTaskDispatcher()
+        self.web.set_thread_count(web_threads)
+        self.runner.set_thread_count(runner_threads)
+
+    def add_task(self, channel: Any) -> None:
+        path = channel.requests[0].path
+        (self.runner if CALLS_PROVIDERS.search(path) else self.web).add_task(channel)
+
+    def shutdown(self, cancel_pending: bool = True, timeout: float = 1) -> bool:
+        done = [pool.shutdown(cancel_pending, timeout) for pool in (self.web, self.runner)]
+        return all(done)
+
+
+class WebServer:
+    """The site on a port of the loopback interface. Raises OSError when the port is taken."""
+
+    def __init__(self, application: Any, *, port: int, max_body_bytes: int) -> None:
+        self._pools = TwoPools(WEB_THREADS, RUNNER_THREADS)
+        self._server = create_server(
+            application,
+            _dispatcher=self._pools,
+            host="127.0.0.1",
+            port=port,
+            # One more byte than the site itself allows: it answers with a problem document, waitress with a page.
+            max_request_body_size=max_body_bytes + 1024 * 1024,
+            connection_limit=2000,
+            asyncore_use_poll=True,
+            clear_untrusted_proxy_headers=True,
+            ident=None,
+        )
+        self._thread = threading.Thread(target=self._server.run, name="web server", daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Take no new requests; those under way get a second."""
+        self._server.close()
+        self._pools.shutdown(timeout=0.5)
+
+
+class Workers:
+    """Celery's worker and clock as threads: one worker for short jobs, one for background runs, which may wait long."""
+
+    def __init__(self, *, jobs: int = 2, runs: int = 8) -> None:
+        # Signals can be handled by the main thread only, and that one is not Celery's here.
+        for name in dir(celery.apps.worker):
+            if name.startswith("install_") and "handler" in name:
+                setattr(celery.apps.worker, name, lambda *_args, **_more: None)
+        common: dict[str, Any] = {
+            "pool": "threads",
+            "loglevel": "WARNING",
+            "quiet": True,
+            "without_gossip": True,
+            "without_mingle": True,
+            "without_heartbeat": True,
+        }
+        self._workers: list[Any] = [
+            app.Worker(concurrency=jobs, queues=["celery"], hostname="jobs@localhost", **common),
+            app.Worker(concurrency=runs, queues=["runs"], hostname="runs@localhost", **common),
+        ]
+        self._clock: Any = EmbeddedService(app, thread=True, max_interval=1)
+
+    def start(self) -> None:
+        for worker in self._workers:
+            threading.Thread(target=worker.start, name=f"celery {worker.hostname}", daemon=True).start()
+        self._clock.start()
+
+    def stop(self) -> None:
+        self._clock.stop()
+        for worker in self._workers:
+            threading.Thread(target=worker.stop, daemon=True).start()
