@@ -10,7 +10,19 @@ from typing import Any
 
 from msgspec import UNSET
 
-from memory.messages.prompt import File, Message, Options, Output, Part, Prompt, Reasoning, Text, ToolCall, ToolResult
+from memory.messages.prompt import (
+    File,
+    Message,
+    Options,
+    Output,
+    Part,
+    Prompt,
+    Reasoning,
+    Text,
+    ToolCall,
+    ToolResult,
+    holds_raw_block,
+)
 from memory.messages.stored import StoredMessage, write_json
 
 
@@ -66,7 +78,7 @@ def _stored(role: str, parts: list[dict[str, Any]], message: Message) -> StoredM
 
 def _without_empty(parts: tuple[Part, ...]) -> tuple[Part, ...]:
     """Without empty texts, unless nothing else is there."""
-    kept = tuple(part for part in parts if not (isinstance(part, Text) and not part.text))
+    kept = tuple(part for part in parts if not (isinstance(part, Text) and not part.text and not holds_raw_block(part)))
     return kept or parts
 
 

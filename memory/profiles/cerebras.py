@@ -11,6 +11,9 @@ PROFILE = Profile(
     tool_names=IdFormat(refused="[^a-zA-Z0-9_-]", longest=64, may_be_empty=False),
     reasoning="drop",
     namespace="cerebras",
+    files_inline=("image/*", "audio/*", "application/*", "text/*"),
+    files_by_url=("image/*",),
+    media_in_results=False,
     pending_call="synthesise",
     unpaired="to-text",
     rules={

@@ -11,7 +11,9 @@ PROFILE = Profile(
     tool_names=IdFormat(refused="[^a-zA-Z0-9_-]", longest=64, may_be_empty=False),
     reasoning="drop",
     namespace="openai",
-    blank_text="accept",
+    files_inline=("image/*", "audio/*", "application/*", "text/*"),
+    files_by_url=("image/*",),
+    media_in_results=False,
     pending_call="synthesise",
     unpaired="to-text",
     rules={
@@ -20,12 +22,14 @@ PROFILE = Profile(
         "reasoning": "openai-chat-foreign-part",
         "pending-call": "openai-chat-tool-result-missing",
         "unpaired": "openai-chat-tool-result-orphan",
+        "media-in-result": "openai-chat-image-in-tool",
     },
     facts=(
         Fact("openai-chat-tool-id-length", "vercel/ai#5171", "2026-09-01"),
         Fact("openai-chat-tool-name", "mcp-use/mcp-use#94", "2026-09-01"),
         Fact("openai-chat-foreign-part", "BerriAI/litellm#22997", "2026-09-01"),
         Fact("openai-chat-tool-result-missing", "langchain-ai/langchain#25716", "2026-09-01"),
+        Fact("openai-chat-image-in-tool", "OpenHands/OpenHands#7700", "2026-09-01"),
         Fact("openai-chat-tool-result-orphan", "microsoft/semantic-kernel#12708", "2026-09-01"),
     ),
 )

@@ -68,6 +68,11 @@ class Profile(Struct, frozen=True):
     """`native`: only what this provider wrote itself, signed."""
     namespace: str = ""
     """Key of this provider's options, by which its own reasoning is known."""
+    files_inline: tuple[str, ...] = ("*",)
+    """Media types taken as base64, as globs."""
+    files_by_url: tuple[str, ...] = ("*",)
+    media_in_results: bool = True
+    """Whether a tool result may hold images."""
     blank_text: Handling = "accept"
     pending_call: Handling = "accept"
     unpaired: Handling = "accept"

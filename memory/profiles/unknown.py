@@ -7,6 +7,9 @@ PROFILE = Profile(
     provider="",
     title="Unknown",
     tool_ids=IdFormat(may_be_empty=False),
+    files_inline=("image/*", "audio/*", "application/*", "text/*"),
+    files_by_url=("image/*",),
+    media_in_results=False,
     pending_call="synthesise",
     unpaired="to-text",
 )

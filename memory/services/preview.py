@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from memory.access import Principal, agent_for, thread_for
 from memory.errors import EncodingError, InvalidInput
@@ -21,8 +22,8 @@ from memory.processors.changes import Finding, Placed, place_changes
 from memory.processors.compat.catalogue import FAMILIES
 from memory.providers import wire_module
 from memory.providers.http import headers_for, url_for
-from memory.providers.wire import Encoded, Settings
-from memory.services.calls import ProviderModel, chain_for, settings_for
+from memory.providers.wire import Encoded, Settings, Tool
+from memory.services.calls import ProviderModel, chain_for, settings_for, tools_from
 from memory.services.connections import connection_for, target_model
 from memory.store import DjangoStorage
 
@@ -77,6 +78,7 @@ def preview(
     agent = agent_for(caller, agent_id) if agent_id else None
     connection = connection_for(ref.provider, with_key=False)
     read: Settings | None = None
+    read_protocol = ""
     listed = MessageList()
     storage: Any = MemoryStorage()
     if thread_id is not None:
@@ -84,8 +86,9 @@ def preview(
         listed = MessageList(thread_id=thread.id, resource_id=thread.resource_id)
         storage = _Window(DjangoStorage(), last)
         given = thread.metadata.get("imported") if agent is None else None
-        system, read = _as_imported(given, ref)
+        system, read, read_protocol = _as_imported(given)
     elif imported is not None:
+        read_protocol = imported[0]
         system, read, stored = _decoded(imported)
         listed.add(stored[-last:] if last else stored, "memory")
     else:
@@ -104,6 +107,8 @@ def preview(
         rules=rules,
         read_only=True,
     )
+    if read is not None and read_protocol != connection.protocol:
+        read = _portable(read)
     target = ProviderModel(connection, ref, _settings(ref, agent, read, settings))
     chain.process_input(listed)
     chain.process_input_step(listed, StepSettings(model=ref), step_number=0)
@@ -191,11 +196,20 @@ def _decoded(imported: tuple[str, Mapping[str, Any]]) -> tuple[list[str], Settin
     return system, read.settings, [{"id": f"m{i + 1}", **message} for i, message in enumerate(stored)]
 
 
-def _as_imported(given: Any, ref: ModelRef) -> tuple[list[str], Settings | None]:
-    """System texts and tools that came with an imported thread."""
+def _as_imported(given: Any) -> tuple[list[str], Settings | None, str]:
+    """System texts, settings and protocol that came with an imported thread."""
     if not isinstance(given, Mapping):
-        return [], None
-    return list(given.get("system") or []), settings_for(ref, tools=given.get("tools"))
+        return [], None, ""
+    return list(given.get("system") or []), Settings(tools=tools_from(given.get("tools"))), str(given.get("protocol"))
+
+
+def _portable(read: Settings) -> Settings:
+    """What another protocol can take over: no tools that a provider runs itself, no keys of the protocol's own."""
+    tools = tuple(Tool(tool.name, tool.description, tool.parameters) for tool in read.tools if tool.raw is None)
+    choice = read.tool_choice
+    if isinstance(choice, Mapping) and choice.get("toolName") not in {tool.name for tool in tools}:
+        choice = None
+    return replace(read, tools=tools, tool_choice=choice, extra={})
 
 
 def _settings(ref: ModelRef, agent: Agent | None, read: Settings | None, given: Mapping[str, Any] | None) -> Settings:
@@ -203,7 +217,12 @@ def _settings(ref: ModelRef, agent: Agent | None, read: Settings | None, given: 
     tools, choice = values.pop("tools", None), values.pop("tool_choice", None)
     if agent is not None:
         return settings_for(ref, agent.settings, values, tools=tools or agent.tools, tool_choice=choice)
-    if tools is None and read is not None:
-        tools = [tool for tool in read.tools if tool.raw is None]
-        choice = choice or read.tool_choice
-    return settings_for(ref, values, tools=tools, tool_choice=choice)
+    if read is None:
+        return settings_for(ref, values, tools=tools, tool_choice=choice)
+    base = {
+        name: value for name in ("max_tokens", "temperature", "top_p") if (value := getattr(read, name)) is not None
+    }
+    base |= {"stop": list(read.stop), "extra": dict(read.extra)}
+    if tools is None:
+        tools, choice = read.tools, choice or read.tool_choice
+    return settings_for(ref, base, values, tools=tools, tool_choice=choice)

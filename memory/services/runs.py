@@ -19,7 +19,7 @@ from typing import Any
 
 import msgspec
 from django.conf import settings as django_settings
-from django.db import connection, transaction
+from django.db import DatabaseError, connection, transaction
 from django.db.models import Q
 from django.utils import timezone
 from msgspec import Struct
@@ -92,7 +92,7 @@ def generate(caller: Principal, agent_id: str, request: GenerateRequest, *, wait
     """Answer one turn. Raises RunFailed with the run's id when no retry is granted, RunStopped, InvalidInput."""
     agent = agent_for(caller, agent_id)
     run = _open_run(caller, agent, request, status="running")
-    return _execute(run, agent, wait=wait or _sleep)
+    return _execute(run, agent, wait=_sleep if wait is None else wait)
 
 
 def start_background(caller: Principal, agent_id: str, request: GenerateRequest) -> Run:
@@ -117,12 +117,11 @@ def run_job(job_id: str, *, wait: Wait | None = None) -> None:
     )
     error = ""
     if claimed:
-        _beats.start()
         run = Run.objects.get(id=run_id)
         try:
             if run.agent is None:
                 raise RunFailed("the agent of this run is gone", run_id=run.id)
-            _execute(run, run.agent, wait=wait or _sleep)
+            _execute(run, run.agent, wait=_sleep if wait is None else wait)
         except RunFailed as failure:
             error = str(failure)
     status = "failed" if error else "done"
@@ -183,8 +182,6 @@ def _open_run(caller: Principal, agent: Agent, request: GenerateRequest, *, stat
         lease_until=_lease(now) if is_running else None,
         created_at=now,
     )
-    if is_running:
-        _beats.start()
     return run
 
 
@@ -236,7 +233,8 @@ def _execute(run: Run, agent: Agent, *, wait: Wait) -> RunResult:
     """Run the turn of an open run and close it, whatever happens."""
     ledger = Ledger(run)
     try:
-        turn = _turn(run, agent, ledger, wait)
+        with _beats:
+            turn = _turn(run, agent, ledger, wait)
     except Tripwire as tripwire:
         ledger.close("stopped", error_class="stopped-by-processor", error=f"{tripwire.processor_id}: {tripwire.reason}")
         raise RunStopped(str(tripwire), run_id=run.id, attempt_count=ledger.attempt_count) from tripwire
@@ -493,25 +491,35 @@ def _lease(now: datetime) -> datetime:
 
 
 class _Heartbeat:
-    """Renews the leases of this process' runs while it has any."""
+    """Renews the leases of this process' runs, in a thread that lives while there are any."""
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._thread: threading.Thread | None = None
+        self._changed = threading.Condition()
+        self._run_count = 0
+        self._is_beating = False
 
-    def start(self) -> None:
-        with self._lock:
-            if self._thread is None or not self._thread.is_alive():
-                self._thread = threading.Thread(target=self._beat, name="run leases", daemon=True)
-                self._thread.start()
+    def __enter__(self) -> None:
+        with self._changed:
+            self._run_count += 1
+            if not self._is_beating:
+                self._is_beating = True
+                threading.Thread(target=self._beat, name="run leases", daemon=True).start()
+
+    def __exit__(self, *_: object) -> None:
+        with self._changed:
+            self._run_count -= 1
+            self._changed.notify_all()
 
     def _beat(self) -> None:
-        pause = threading.Event()
-        while not pause.wait(django_settings.COMPAT_ADMIN_RUN_LEASE_S / 3):
-            try:
-                if not renew_leases():
+        while True:
+            with self._changed:
+                pause = django_settings.COMPAT_ADMIN_RUN_LEASE_S / 3
+                if self._changed.wait_for(lambda: not self._run_count, pause):
+                    self._is_beating = False
                     return
-            except Exception:  # a database that is away for a moment must not end the heartbeat
+            try:
+                renew_leases()
+            except DatabaseError:
                 log.exception("the leases of this process' runs could not be renewed")
             finally:
                 connection.close()

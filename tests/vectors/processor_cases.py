@@ -2,11 +2,13 @@
 
 import copy
 import itertools
+import json
 import re
 import threading
 from collections.abc import Callable
 from typing import Any
 
+import pytest
 from msgspec import Struct
 
 from memory.errors import InvalidOption, ProviderError, RunCancelled
@@ -42,6 +44,7 @@ from memory.processors.compat.passes.pairs import NO_RESULT
 from memory.processors.compat.processor import run_steps
 from memory.processors.config import normalise_lists
 from memory.profiles import REFERENCE, profile_for
+from memory.providers import PROTOCOLS, wire_module
 from tests.vectors.compare import clean_prompt, compare_messages, same
 from tests.vectors.descriptors import NOW, build_error, build_message, build_options, only
 
@@ -695,6 +698,16 @@ def _call_id(part: dict[str, Any]) -> str | None:
     return part.get("toolCallId") if part["type"] in ("tool-call", "tool-result") else None
 
 
+def decode_error_case(case: dict[str, Any]) -> Checks:
+    input = only(case["input"], "protocol", "provider", "status", "headers", "body")
+    if input["protocol"] not in PROTOCOLS:
+        pytest.skip(f"needs the wire module of {input['protocol']}")
+    body = input["body"] if isinstance(input["body"], str) else json.dumps(input["body"])
+    module = wire_module(input["protocol"])
+    error = module.decode_error(input["status"], input["headers"], body, provider=input["provider"])
+    return {"isRetryable": error.is_retryable, "retryAfterMs": error.retry_after_ms}
+
+
 # Building
 
 
@@ -748,6 +761,7 @@ HOOKS: dict[tuple[str, str], Callable[[dict[str, Any]], Checks]] = {
     ("StreamErrorRetry", "isBadRequestError"): bad_request_case,
     ("StreamErrorRetry", "isRetryableOpenAIResponsesStreamError"): openai_matcher_case,
     ("StreamErrorRetry", "processAPIError"): retry_case,
+    ("ProviderError", "decodeError"): decode_error_case,
     ("ToolCallFilter", "constructor"): constructor_case,
     ("ToolCallFilter", "processInput"): filter_input_case,
     ("ToolCallFilter", "processInputStep"): filter_step_case,

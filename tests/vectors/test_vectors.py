@@ -7,21 +7,15 @@ import pytest
 from tests.vectors.descriptors import KNOWN_KEYS
 from tests.vectors.processor_cases import HOOKS, run_case
 
-WAITING = {
-    "provider": "histories of refused requests need the whole rule catalogue",
-    "catalogue": "needs the whole rule catalogue",
-    "wire": "needs the wire module of its protocol",
-}
+WAITING = "histories of refused requests need the whole rule catalogue"
 
 
 def test_case(case: dict[str, Any]) -> None:
     case = dict(case)
     if case.pop("_kind") == "provider":
-        pytest.skip(WAITING["provider"])
+        pytest.skip(WAITING)
     unknown = set(case) - KNOWN_KEYS
     assert not unknown, f"the case has keys nobody reads: {unknown}"
     hook = (case["processor"], case["hook"])
-    if hook not in HOOKS and case.get("needs") in WAITING:
-        pytest.skip(WAITING[case["needs"]])
     assert hook in HOOKS, f"nobody runs {hook}"
     run_case(case)

@@ -12,7 +12,7 @@ from msgspec import Struct
 
 from memory.messages.prompt import Prompt
 from memory.processors.changes import Change
-from memory.processors.compat.passes import first, ids, pairs, reasoning, texts
+from memory.processors.compat.passes import first, hosted, ids, media, pairs, reasoning, texts
 from memory.processors.compat.passes.facts import Facts
 from memory.profiles.profile import Profile
 
@@ -31,10 +31,13 @@ class Step(Struct, frozen=True):
 _REASONING = Step(2, "reasoning", reasoning.drop_unsigned, reasoning.may_act)
 _SIGNED_ELSEWHERE = Step(2, "foreign-signature", reasoning.drop_signed_elsewhere, reasoning.may_be_signed_elsewhere)
 _FOREIGN_BLOCK = Step(3, "foreign-block", texts.drop_foreign_blocks, texts.has_foreign_blocks)
+_HOSTED = Step(3, "hosted-tool", hosted.tell_foreign_calls, hosted.has_hosted)
 _PENDING = Step(4, "pending-call", pairs.settle_pending_calls, pairs.may_settle)
 _UNPAIRED = Step(4, "unpaired", pairs.settle_unpaired, pairs.may_be_unpaired)
 _TOOL_ID = Step(5, "tool-id", ids.rename_tool_ids, ids.has_bad_ids)
 _TOOL_NAME = Step(5, "tool-name", ids.rename_tools, ids.has_bad_names)
+_MEDIA_RESULT = Step(6, "media-in-result", media.move_media_out_of_results, media.has_media_results)
+_FILE = Step(6, "file", media.note_refused_files, media.has_files)
 _BLANK_TEXT = Step(7, "blank-text", texts.drop_blank, texts.may_have_blank)
 _FIRST_USER = Step(8, "first-user", first.begin_with_user, first.begins_wrong)
 
@@ -42,10 +45,13 @@ CATALOGUE: tuple[Step, ...] = (
     _REASONING,
     _SIGNED_ELSEWHERE,
     _FOREIGN_BLOCK,
+    _HOSTED,
     _PENDING,
     _UNPAIRED,
     _TOOL_ID,
     _TOOL_NAME,
+    _MEDIA_RESULT,
+    _FILE,
     _BLANK_TEXT,
     _FIRST_USER,
 )

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from msgspec import Struct
 
-from memory.messages.prompt import Prompt, Reasoning, Text, ToolCall, ToolResult
+from memory.messages.prompt import File, Prompt, Reasoning, Text, ToolCall, ToolResult
 
 
 class Facts(Struct):
@@ -18,6 +18,9 @@ class Facts(Struct):
     has_blank_text: bool = False
     has_pending: bool = False
     has_options_on_text: bool = False
+    has_file: bool = False
+    has_hosted_call: bool = False
+    has_media_result: bool = False
 
 
 def facts_of(prompt: Prompt, declared_tools: Iterable[str] = ()) -> Facts:
@@ -42,13 +45,17 @@ def facts_of(prompt: Prompt, declared_tools: Iterable[str] = ()) -> Facts:
                     facts.tool_names.setdefault(part.name)
                     if part.pending:
                         facts.has_pending = True
+                    if part.provider_executed:
+                        facts.has_hosted_call = True
                 case ToolResult():
                     facts.tool_ids.setdefault(part.call_id)
                     facts.tool_names.setdefault(part.name)
+                    if part.output.type == "content":
+                        facts.has_media_result = True
                 case Reasoning():
                     facts.has_reasoning = True
-                case _:
-                    pass
+                case File():
+                    facts.has_file = True
     for name in declared_tools:
         facts.tool_names.setdefault(name)
     return facts
