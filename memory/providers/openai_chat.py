@@ -1,0 +1,713 @@
+"""The OpenAI Chat Completions protocol, as OpenAI and the many hosts of its format speak it.
+
+Faithful both ways: nothing is repaired here, and what the protocol can't say raises. What has no place in a prompt is
+kept in options of the namespace `openai`, and goes back as it came:
+
+    any part       extra (further keys of its content part)
+    text           refusal: the text is the message's refusal
+    tool call      rawArguments (the input is a text that is no JSON), custom (a call with free text), callExtra
+    tool result    resultExtra
+    message        role: system or developer, joined (same wire message as the system text before it), extra
+
+Reasoning has no fixed key: the provider's entry names it, and a part keeps another name under its provider's id
+(`{"cerebras": {"field": "reasoning", "extra": {...}}}`), as a content part that we don't know is kept (`block`): one
+host's extension says nothing to another. Where the entry names none, reasoning is not sent. Not sent back either:
+annotations of an answer, which are kept as options of its text.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any
+
+import msgspec
+from msgspec import UNSET, Struct, UnsetType
+
+from memory.errors import EncodingError, InvalidInput, ProviderError
+from memory.messages.prompt import (
+    File,
+    Message,
+    Output,
+    Part,
+    Prompt,
+    Reasoning,
+    Text,
+    ToolCall,
+    ToolResult,
+    holds_raw_block,
+    raw_block,
+)
+from memory.messages.stored import write_json
+from memory.providers.classify import classify
+from memory.providers.entries import ProviderEntry, entry_for
+from memory.providers.shared import (
+    NOTHING,
+    Landed,
+    Places,
+    Wire,
+    bare,
+    count_at,
+    encode_body,
+    extra_keys,
+    invalid,
+    is_plain_text,
+    is_url,
+    list_at,
+    mapping,
+    namespaced,
+    not_an_answer,
+    object_in,
+    own,
+    refuse,
+    scalar_at,
+    text_at,
+    with_extra,
+    word_at,
+)
+from memory.providers.wire import Encoded, Imported, Reply, Settings, Tool, Usage
+
+PROTOCOL = "openai-chat"
+NAMESPACE = "openai"
+
+_REASONING_FIELDS = ("reasoning_content", "reasoning")
+_AUDIO_FORMATS = {"audio/mpeg": "mp3", "audio/mp3": "mp3", "audio/wav": "wav", "audio/x-wav": "wav"}
+_AUDIO_TYPES = {"mp3": "audio/mpeg", "wav": "audio/wav"}
+_FINISH = {
+    "stop": "stop",
+    "length": "length",
+    "tool_calls": "tool-calls",
+    "function_call": "tool-calls",
+    "content_filter": "content-filter",
+    "error": "error",
+}
+
+
+class _Text(Struct, frozen=True, gc=False, tag="text"):
+    text: str
+
+
+class _Url(Struct, frozen=True, gc=False):
+    url: str
+
+
+class _Image(Struct, frozen=True, gc=False, tag="image_url"):
+    image_url: Wire
+
+
+class _AudioData(Struct, frozen=True, gc=False):
+    data: str
+    format: str
+
+
+class _Audio(Struct, frozen=True, gc=False, tag="input_audio"):
+    input_audio: Wire
+
+
+class _FileData(Struct, frozen=True, gc=False):
+    file_data: str
+    filename: str | UnsetType = UNSET
+
+
+class _File(Struct, frozen=True, gc=False, tag="file"):
+    file: Wire
+
+
+class _Function(Struct, frozen=True, gc=False):
+    name: str
+    arguments: str
+
+
+class _Call(Struct, frozen=True, gc=False, tag="function"):
+    id: str
+    function: _Function
+
+
+class _FreeText(Struct, frozen=True, gc=False):
+    name: str
+    input: str
+
+
+class _CustomCall(Struct, frozen=True, gc=False, tag="custom"):
+    id: str
+    custom: _FreeText
+
+
+class _Message(Struct, frozen=True, gc=False):
+    role: str
+    content: str | list[Wire] | None
+
+
+class _Assistant(Struct, frozen=True, gc=False):
+    role: str
+    content: str | list[Wire] | None
+    refusal: str | UnsetType = UNSET
+    reasoning: str | UnsetType = UNSET
+    reasoning_content: str | UnsetType = UNSET
+    tool_calls: list[Wire] | UnsetType = UNSET
+
+
+class _ToolMessage(Struct, frozen=True, gc=False):
+    role: str
+    tool_call_id: str
+    content: str | list[Wire]
+
+
+# Prompt to body
+
+
+def encode_request(prompt: Prompt, settings: Settings, *, provider: str) -> Encoded:
+    """The request for a prompt. Raises EncodingError naming the place of what chat messages can't express."""
+    entry = entry_for(provider)
+    messages: list[Wire] = []
+    landed: list[Landed] = []
+    for i, message in enumerate(prompt.messages):
+        options = own(message.options, NAMESPACE) if message.options else NOTHING
+        match message.role:
+            case "system":
+                if options.get("joined") is True and i and prompt.messages[i - 1].role == "system":
+                    messages[-1] = _joined(messages[-1], message, options)
+                else:
+                    messages.append(_system(message, options))
+                landed.append((i, 0, len(messages) - 1, "", -1))
+            case "user":
+                landed.append((i, -1, len(messages), "", -1))
+                content = _user_content(message, entry, i, len(messages), landed)
+                role = options.get("role") if options and options.get("role") in ("system", "developer") else "user"
+                said = _Message(str(role), content)
+                messages.append(with_extra(said, options.get("extra")) if options else said)
+            case "assistant":
+                landed.append((i, -1, len(messages), "", -1))
+                messages.append(_assistant(message, entry, i, len(messages), landed))
+            case "tool":
+                for j, part in enumerate(message.parts):
+                    if not isinstance(part, ToolResult):
+                        raise refuse(part, "tool", f"messages[{i}].content[{j}]")
+                    landed.append((i, j, len(messages), "", -1))
+                    messages.append(_tool_message(part, entry, i, j))
+    return Encoded("/chat/completions", encode_body(_body(messages, settings, entry)), Places(landed))
+
+
+def _body(messages: list[Wire], settings: Settings, entry: ProviderEntry) -> dict[str, Any]:
+    body: dict[str, Any] = {"model": settings.model_id} if settings.model_id else {}
+    body["messages"] = messages
+    if settings.max_tokens is not None:
+        body[entry.max_tokens] = settings.max_tokens
+    if settings.tools:
+        body["tools"] = [_tool(tool, f"tools[{i}]") for i, tool in enumerate(settings.tools)]
+    if settings.tool_choice is not None:
+        body["tool_choice"] = _tool_choice(settings.tool_choice)
+    if settings.temperature is not None:
+        body["temperature"] = settings.temperature
+    if settings.top_p is not None:
+        body["top_p"] = settings.top_p
+    if settings.stop:
+        body["stop"] = settings.stop
+    for key, value in settings.extra.items():
+        if key in body:
+            raise EncodingError("is set already and can't be a further key", place=f"settings.extra.{key}")
+        if key != "stream":
+            body[key] = value
+    return body
+
+
+def _tool(tool: Tool, place: str) -> Mapping[str, Any]:
+    raw = tool.raw
+    if not tool.name:
+        if raw is None or "type" not in raw or "name" in raw:
+            raise EncodingError("a tool that another provider runs", place=place)
+        return raw
+    is_own = raw is not None and isinstance(raw.get("function"), Mapping)
+    # The fields win over the raw form: a pass may have renamed the tool.
+    function: dict[str, Any] = {**(raw["function"] if raw and is_own else {}), "name": tool.name}
+    if tool.description:
+        function["description"] = tool.description
+    if tool.parameters:
+        function["parameters"] = tool.parameters
+    return {**(raw if raw and is_own else {}), "type": "function", "function": function}
+
+
+def _tool_choice(choice: str | Mapping[str, Any]) -> str | dict[str, Any]:
+    match choice:
+        case "auto" | "none" | "required":
+            return str(choice)
+        case {"type": "tool", "toolName": str() as name}:
+            return {"type": "function", "function": {"name": name}}
+    raise EncodingError(f"unknown choice {choice!r}", place="settings.tool_choice")
+
+
+def _system(message: Message, options: Mapping[str, Any]) -> Wire:
+    role = "developer" if options.get("role") == "developer" else "system"
+    part = options.get("part")
+    content: str | list[Wire] = [with_extra(_Text(message.text), part)] if part else message.text
+    return with_extra(_Message(role, content), options.get("extra"))
+
+
+def _joined(before: Wire, message: Message, options: Mapping[str, Any]) -> Wire:
+    """The system message `before` with one more text."""
+    old = before["content"] if isinstance(before, dict) else getattr(before, "content", None)
+    content = [_Text(old)] if isinstance(old, str) else list(old or ())
+    content.append(with_extra(_Text(message.text), options.get("part")))
+    if isinstance(before, dict):
+        return {**before, "content": content}
+    return _Message(getattr(before, "role", "system"), content)
+
+
+def _user_content(
+    message: Message, entry: ProviderEntry, i: int, number: int, landed: list[Landed]
+) -> str | list[Wire]:
+    parts = message.parts
+    if len(parts) == 1 and isinstance(only := parts[0], Text) and not only.options:
+        landed.append((i, 0, number, "content", -1))
+        return only.text
+    content: list[Wire] = []
+    start = len(landed)
+    for j, part in enumerate(parts):
+        if not isinstance(part, Text | File):
+            raise refuse(part, "user", f"messages[{i}].content[{j}]")
+        if (block := _content_part(part, entry, i, j)) is not None:
+            landed.append((i, j, number, "content", len(content)))
+            content.append(block)
+    if (text := _only_text(content)) is None:
+        return content
+    landed[start] = (*landed[start][:4], -1)
+    return text
+
+
+def _only_text(content: list[Wire]) -> str | None:
+    """The text of a lone plain text part: every host takes a string, and not every one a list."""
+    return only.text if len(content) == 1 and isinstance(only := content[0], _Text) else None
+
+
+def _content_part(part: Text | File, entry: ProviderEntry, i: int, j: int) -> Wire | None:
+    """The content part; None for one that only another protocol's namespace could say and that has no text."""
+    if isinstance(part, Text) and not part.options:
+        return _Text(part.text)
+    options = own(part.options, NAMESPACE)
+    if isinstance(part, File):
+        return _file(part.media_type, part.data, part.filename, f"messages[{i}].content[{j}]", options)
+    if (block := raw_block(part, entry.id)) is not None:
+        return dict(block)
+    if not part.text and holds_raw_block(part):
+        return None
+    return with_extra(_Text(part.text), options.get("extra"))
+
+
+def _file(media_type: str, data: str, filename: str | None, place: str, options: Mapping[str, Any]) -> Wire:
+    """A file as a content part. `options.inner` are further keys of its inner object, such as an image's detail."""
+    media_type, data = bare(media_type, data)
+    remote, inner, extra = is_url(data), options.get("inner"), options.get("extra")
+    if media_type.startswith("image/"):
+        url = data if remote else f"data:{media_type};base64,{data}"
+        return with_extra(_Image(with_extra(_Url(url), inner)), extra)
+    if remote:
+        raise EncodingError(f"a file of type {media_type!r} can't be sent by URL", place=place)
+    if media_type.startswith("audio/"):
+        audio = _AudioData(data, _AUDIO_FORMATS.get(media_type) or media_type.removeprefix("audio/"))
+        return with_extra(_Audio(with_extra(audio, inner)), extra)
+    if media_type.startswith("video/"):
+        raise EncodingError(f"a file of type {media_type!r} can't be sent", place=place)
+    file = _FileData(f"data:{media_type};base64,{data}", UNSET if filename is None else filename)
+    return with_extra(_File(with_extra(file, inner)), extra)
+
+
+def _assistant(message: Message, entry: ProviderEntry, i: int, number: int, landed: list[Landed]) -> Wire:
+    parts = message.parts
+    if len(parts) == 1 and isinstance(only := parts[0], Text) and not only.options and not message.options:
+        landed.append((i, 0, number, "content", -1))
+        return _Message("assistant", only.text)
+    content: list[Wire] = []
+    first = 0  # the place of the first text among those landed
+    calls: list[Wire] = []
+    reasoning: dict[str, list[str]] = {}
+    refusal: str | UnsetType = UNSET
+    extra: dict[str, Any] = dict(mapping(own(message.options, NAMESPACE).get("extra"))) if message.options else {}
+    for j, part in enumerate(parts):
+        match part:
+            case Text() if part.options and own(part.options, NAMESPACE).get("refusal") is True:
+                landed.append((i, j, number, "refusal", -1))
+                refusal = part.text if refusal is UNSET else f"{refusal}\n{part.text}"
+            case Text():
+                if (block := _content_part(part, entry, i, j)) is not None:
+                    first = first if content else len(landed)
+                    landed.append((i, j, number, "content", len(content)))
+                    content.append(block)
+            case Reasoning():
+                mine = own(part.options, entry.id) if part.options else NOTHING
+                if chunk := mapping(mine.get("block")):
+                    landed.append((i, j, number, "content", len(content)))
+                    content.append(dict(chunk))
+                    continue
+                extra |= mapping(mine.get("extra"))
+                if field := _reasoning_field(mine, entry):
+                    landed.append((i, j, number, field, -1))
+                    reasoning.setdefault(field, []).append(part.text)
+            case ToolCall(provider_executed=executed) if not executed:
+                landed.append((i, j, number, "tool_calls", len(calls)))
+                calls.append(_call(part, i, j))
+            case ToolCall():
+                raise EncodingError("a call that a provider ran itself", place=f"messages[{i}].content[{j}]")
+            case _:
+                raise refuse(part, "assistant", f"messages[{i}].content[{j}]")
+    said: str | list[Wire] | None = content
+    if (text := _only_text(content)) is not None:
+        landed[first] = (*landed[first][:4], -1)
+        said = text
+    elif not content:
+        said = None if calls or refusal is not UNSET else ""
+    thoughts = {field: "\n".join(texts) for field, texts in reasoning.items()}
+    return with_extra(_Assistant("assistant", said, refusal, tool_calls=calls or UNSET, **thoughts), extra)
+
+
+def _reasoning_field(mine: Mapping[str, Any], entry: ProviderEntry) -> str:
+    field = mine.get("field")
+    return field if field in _REASONING_FIELDS else entry.reasoning
+
+
+def _call(part: ToolCall, i: int, j: int) -> Wire:
+    options = own(part.options, NAMESPACE) if part.options else NOTHING
+    if options.get("custom") is True and isinstance(part.input, str):
+        return with_extra(_CustomCall(part.id, _FreeText(part.name, part.input)), options.get("callExtra"))
+    is_raw = options.get("rawArguments") is True and isinstance(part.input, str)
+    try:
+        arguments = part.input if is_raw else write_json(part.input)
+    except (UnicodeError, TypeError, ValueError, RecursionError) as error:
+        raise EncodingError(f"arguments that are no JSON: {error}", place=f"messages[{i}].content[{j}]") from error
+    call = _Call(part.id, _Function(part.name, arguments))
+    return with_extra(call, options.get("callExtra")) if options else call
+
+
+def _tool_message(part: ToolResult, entry: ProviderEntry, i: int, j: int) -> Wire:
+    value = part.output.value
+    content: str | list[Wire]
+    if part.output.type == "content":
+        place = f"messages[{i}].content[{j}]"
+        content = [block for item in value if (block := _result_item(item, entry, place)) is not None]
+    elif isinstance(value, str) and part.output.type.endswith("text"):
+        content = value
+    else:
+        content = write_json(value)
+    options = own(part.options, NAMESPACE) if part.options else NOTHING
+    said = _ToolMessage("tool", part.call_id, content)
+    return with_extra(said, options.get("resultExtra")) if options else said
+
+
+def _result_item(item: Mapping[str, Any], entry: ProviderEntry, place: str) -> Wire | None:
+    options = mapping(item.get("providerOptions"))
+    if isinstance(block := own(options, entry.id).get("block"), Mapping):
+        return dict(block)
+    match item:
+        case {"type": "text", "text": str() as text}:
+            return _Text(text) if text or not options else None
+        case {"type": "media", "data": str() as data, "mediaType": str() as media_type}:
+            return _file(media_type, data, None, place, NOTHING)
+    raise EncodingError(f"a result can't hold {item.get('type')!r}", place=place)
+
+
+# Body to prompt
+
+
+def decode_request(body: Mapping[str, Any], *, provider: str) -> Imported:
+    """The prompt and settings of a request body. Raises InvalidInput naming the place of what is no chat request.
+
+    Neighbouring `tool` messages become one message with several results.
+    """
+    messages: list[Message] = []
+    calls: dict[str, ToolCall] = {}
+    entry = entry_for(provider)
+    for i, item in enumerate(list_at(body, "messages")):
+        place = f"messages[{i}]"
+        message = object_in(item, place)
+        match message.get("role"):
+            case "system" | "developer" as role:
+                leads = all(earlier.role == "system" for earlier in messages)
+                messages.extend(_decode_system(message, role, place, entry, leads=leads))
+            case "user":
+                parts = _decode_content(message.get("content"), f"{place}.content", entry)
+                extra = extra_keys(message, "role", "content")
+                messages.append(Message("user", parts, namespaced(NAMESPACE, {"extra": extra})))
+            case "assistant":
+                made = _decode_assistant(message, place, entry)
+                calls.update({part.id: part for part in made.parts if isinstance(part, ToolCall)})
+                messages.append(made)
+            case "tool":
+                result = _decode_result(message, place, calls, entry)
+                if messages and (last := messages[-1]).role == "tool":
+                    messages[-1] = Message("tool", (*last.parts, result))
+                else:
+                    messages.append(Message("tool", (result,)))
+            case role:
+                raise invalid(f"{place}.role", "system, developer, user, assistant or tool", role)
+    return Imported(Prompt(tuple(messages)), _decode_settings(body, entry))
+
+
+def _decode_system(
+    message: Mapping[str, Any], role: str, place: str, entry: ProviderEntry, *, leads: bool
+) -> list[Message]:
+    extra = extra_keys(message, "role", "content")
+    if not leads:
+        parts = _decode_content(message.get("content"), f"{place}.content", entry)
+        return [Message("user", parts, namespaced(NAMESPACE, {"role": role, "extra": extra}))]
+    marks = {"role": "developer" if role == "developer" else None}
+    content = message.get("content")
+    if isinstance(content, str):
+        return [Message("system", content, namespaced(NAMESPACE, {**marks, "extra": extra}))]
+    out = []
+    for j, item in enumerate(list_at(message, "content", place)):
+        block = object_in(item, f"{place}.content[{j}]")
+        options = {**marks, "part": extra_keys(block, "type", "text"), "joined": j > 0, "extra": {} if j else extra}
+        out.append(Message("system", text_at(block, "text", f"{place}.content[{j}]"), namespaced(NAMESPACE, options)))
+    return out
+
+
+def _decode_content(content: Any, place: str, entry: ProviderEntry) -> tuple[Part, ...]:
+    if content is None:
+        return ()
+    if isinstance(content, str):
+        return (Text(content),)
+    if not isinstance(content, list):
+        raise invalid(place, "a text or a list", content)
+    return tuple(
+        _decode_part(object_in(part, f"{place}[{j}]"), f"{place}[{j}]", entry) for j, part in enumerate(content)
+    )
+
+
+def _decode_part(part: Mapping[str, Any], place: str, entry: ProviderEntry) -> Text | File:
+    if part.get("type") == "text":
+        text = text_at(part, "text", place)
+        return Text(text, namespaced(NAMESPACE, {"extra": extra_keys(part, "type", "text")}) if len(part) > 2 else None)
+    return _decode_file(part) or Text(_visible(part), {entry.id: {"block": part}})
+
+
+def _visible(block: Mapping[str, Any]) -> str:
+    """What others may read of a content part we don't know."""
+    return next((block[key] for key in ("text", "refusal") if isinstance(block.get(key), str)), "")
+
+
+def _decode_file(part: Mapping[str, Any]) -> File | None:
+    """The file of a content part; None for one that a file part can't hold."""
+    kind = part.get("type")
+    inner = mapping(part.get(kind)) if isinstance(kind, str) else NOTHING
+    filename = None
+    match (kind, inner):
+        case ("image_url", {"url": str() as data}):
+            known = "url"
+            media_type, data = bare("image/*", data)
+            if not media_type.startswith("image/") or (data.startswith("data:")):
+                return None
+        case ("input_audio", {"data": str() as data, "format": str() as form}):
+            known = "data format"
+            media_type = _AUDIO_TYPES.get(form) or f"audio/{form}"
+        case ("file", {"file_data": str() as uri}):
+            known = "file_data filename"
+            media_type, data = bare("", uri)
+            filename = inner.get("filename")
+            if not media_type or media_type.startswith(("image/", "audio/", "video/")):
+                return None
+        case _:
+            return None
+    values = {"inner": extra_keys(inner, *known.split()), "extra": extra_keys(part, "type", str(kind))}
+    return File(media_type, data, filename, namespaced(NAMESPACE, values))
+
+
+def _decode_assistant(message: Mapping[str, Any], place: str, entry: ProviderEntry) -> Message:
+    parts = [*_decode_reasoning(message, entry), *_decode_said(message, place, entry)]
+    calls = [
+        _decode_call(object_in(call, f"{place}.tool_calls[{k}]"), f"{place}.tool_calls[{k}]")
+        for k, call in enumerate(list_at(message, "tool_calls", place))
+    ]
+    extra = extra_keys(message, "role", "content", "refusal", "tool_calls", *_REASONING_FIELDS)
+    return Message("assistant", (*parts, *calls), namespaced(NAMESPACE, {"extra": extra}))
+
+
+def _decode_said(message: Mapping[str, Any], place: str, entry: ProviderEntry) -> list[Part]:
+    """Text and refusal of an assistant message. An empty text beside calls means as little as null."""
+    content = message.get("content")
+    parts: list[Part] = []
+    if content or not message.get("tool_calls"):
+        for part in _decode_content(content, f"{place}.content", entry):
+            block = raw_block(part, entry.id)
+            if block is not None and block.get("type") == "thinking":
+                parts.append(Reasoning(_thought(block.get("thinking")), {entry.id: {"block": block}}))
+            else:
+                parts.append(part)
+    if isinstance(refusal := message.get("refusal"), str) and refusal:
+        parts.append(Text(refusal, {NAMESPACE: {"refusal": True}}))
+    return parts
+
+
+def _thought(value: Any) -> str:
+    """The text of a thinking chunk, which is a text or a list of text chunks."""
+    if isinstance(value, str):
+        return value
+    return "".join(str(item.get("text") or "") for item in value or () if isinstance(item, Mapping))
+
+
+def _decode_reasoning(message: Mapping[str, Any], entry: ProviderEntry) -> list[Reasoning]:
+    for field in _REASONING_FIELDS:
+        text = message.get(field)
+        if isinstance(text, str):
+            return [Reasoning(text, None if field == entry.reasoning else {entry.id: {"field": field}})]
+    return []
+
+
+def _decode_call(call: Mapping[str, Any], place: str) -> ToolCall:
+    if call.get("type") == "custom":
+        custom = object_in(call.get("custom"), f"{place}.custom")
+        values = {"custom": True, "callExtra": extra_keys(call, "id", "type", "custom")}
+        text = text_at(custom, "input", f"{place}.custom")
+        name = text_at(custom, "name", f"{place}.custom")
+        return ToolCall(text_at(call, "id", place), name, text, options=namespaced(NAMESPACE, values))
+    function = object_in(call.get("function"), f"{place}.function")
+    arguments, is_raw = function.get("arguments"), False
+    if isinstance(arguments, str):
+        try:
+            arguments = msgspec.json.decode(arguments)
+        except (msgspec.DecodeError, UnicodeError, RecursionError):
+            is_raw = True
+    values = {"rawArguments": is_raw, "callExtra": extra_keys(call, "id", "type", "function", "index")}
+    name = text_at(function, "name", f"{place}.function")
+    options = namespaced(NAMESPACE, values)
+    return ToolCall(text_at(call, "id", place), name, {} if arguments is None else arguments, options=options)
+
+
+def _decode_result(
+    message: Mapping[str, Any], place: str, calls: Mapping[str, ToolCall], entry: ProviderEntry
+) -> ToolResult:
+    call_id = text_at(message, "tool_call_id", place)
+    content = message.get("content")
+    if isinstance(content, list) and len(content) == 1 and is_plain_text(content[0]):
+        content = content[0]["text"]
+    if isinstance(content, list):
+        items = [_decode_item(object_in(item, f"{place}.content[{k}]"), entry) for k, item in enumerate(content)]
+        output = Output("content", items)
+    elif content is None or isinstance(content, str):
+        output = Output("text", content or "")
+    else:
+        raise invalid(f"{place}.content", "a text or a list", content)
+    call = calls.get(call_id)
+    name = call.name if call else message.get("name") or ""
+    options = namespaced(NAMESPACE, {"resultExtra": extra_keys(message, "role", "tool_call_id", "content")})
+    return ToolResult(call_id, name, output, call.input if call else UNSET, options)
+
+
+def _decode_item(item: Mapping[str, Any], entry: ProviderEntry) -> dict[str, Any]:
+    if is_plain_text(item):
+        return {"type": "text", "text": item["text"]}
+    file = _decode_file(item)
+    if file is not None and file.options is None and file.filename is None:
+        return {"type": "media", "data": file.data, "mediaType": file.media_type}
+    return {"type": "text", "text": _visible(item), "providerOptions": {entry.id: {"block": item}}}
+
+
+def _decode_settings(body: Mapping[str, Any], entry: ProviderEntry) -> Settings:
+    extra = extra_keys(
+        body, "model", "messages", entry.max_tokens, "tools", "temperature", "top_p", "stop", "stream", "stream_options"
+    )
+    choice = _decode_choice(extra.get("tool_choice"))
+    if choice is not None:
+        del extra["tool_choice"]
+    stop = body.get("stop")
+    return Settings(
+        model_id=scalar_at(body, "model", str) or "",
+        max_tokens=scalar_at(body, entry.max_tokens, int),
+        temperature=scalar_at(body, "temperature", int, float),
+        top_p=scalar_at(body, "top_p", int, float),
+        stop=(stop,) if isinstance(stop, str) else tuple(list_at(body, "stop")),
+        tools=tuple(_decode_tool(object_in(t, f"tools[{i}]")) for i, t in enumerate(list_at(body, "tools"))),
+        tool_choice=choice,
+        extra=extra,
+    )
+
+
+def _decode_choice(choice: Any) -> str | dict[str, Any] | None:
+    match choice:
+        case "auto" | "none" | "required":
+            return str(choice)
+        case {"type": "function", "function": {"name": str() as name}}:
+            return {"type": "tool", "toolName": name}
+    return None
+
+
+def _decode_tool(tool: Mapping[str, Any]) -> Tool:
+    function = tool.get("function")
+    if not isinstance(function, Mapping) or not isinstance(function.get("name"), str):
+        return Tool("", raw=tool)
+    is_plain = not extra_keys(tool, "type", "function")
+    is_plain = is_plain and not extra_keys(function, "name", "description", "parameters")
+    parameters = mapping(function.get("parameters"))
+    return Tool(function["name"], function.get("description") or "", parameters, None if is_plain else tool)
+
+
+# Replies and errors
+
+
+def decode_reply(body: Mapping[str, Any], *, provider: str) -> Reply:
+    """The parts of an answer's first choice.
+
+    Raises ProviderError for an error that came as an answer, and for what can't be read as one.
+    """
+    choices = body.get("choices")
+    choice = mapping(choices[0] if isinstance(choices, list) and choices else None)
+    message = choice.get("message")
+    if not isinstance(message, Mapping) or body.get("error"):
+        raise not_an_answer(provider, body, "no message")
+    entry = entry_for(provider)
+    try:
+        calls = [
+            _decode_call(object_in(call, f"tool_calls[{k}]"), f"tool_calls[{k}]")
+            for k, call in enumerate(list_at(message, "tool_calls"))
+        ]
+        parts = (*_reply_reasoning(message, entry), *_reply_said(message, entry), *calls)
+    except InvalidInput as error:
+        raise not_an_answer(provider, body, str(error)) from error
+    usage = mapping(body.get("usage"))
+    cached = count_at(mapping(usage.get("prompt_tokens_details")), "cached_tokens")
+    return Reply(
+        parts,
+        _finish_reason(choice, message, has_calls=bool(calls)),
+        Usage(
+            input_tokens=count_at(usage, "prompt_tokens"),
+            output_tokens=count_at(usage, "completion_tokens"),
+            cached_tokens=cached or count_at(usage, "prompt_cache_hit_tokens"),
+            reasoning_tokens=count_at(mapping(usage.get("completion_tokens_details")), "reasoning_tokens"),
+        ),
+        word_at(body, "id"),
+        word_at(body, "model"),
+    )
+
+
+def _finish_reason(choice: Mapping[str, Any], message: Mapping[str, Any], *, has_calls: bool) -> str:
+    """Why the answer ended. Some hosts name no reason, or `stop`, beside calls."""
+    reason = _FINISH.get(word_at(choice, "finish_reason"), "other")
+    if has_calls and reason in ("other", "stop"):
+        return "tool-calls"
+    return "refusal" if reason == "stop" and message.get("refusal") else reason
+
+
+def _reply_reasoning(message: Mapping[str, Any], entry: ProviderEntry) -> list[Reasoning]:
+    """Reasoning of an answer; structured details beside it go back to the same provider only."""
+    parts = [part for part in _decode_reasoning(message, entry) if part.text]
+    if details := message.get("reasoning_details"):
+        text = parts[0].text if parts else ""
+        return [Reasoning(text, {entry.id: {"extra": {"reasoning_details": details}}})]
+    return parts
+
+
+def _reply_said(message: Mapping[str, Any], entry: ProviderEntry) -> list[Part]:
+    """Text of an answer with its annotations; of a spoken one its transcript."""
+    parts = [part for part in _decode_said(message, "message", entry) if not (isinstance(part, Text) and not part.text)]
+    audio = mapping(message.get("audio"))
+    if isinstance(transcript := audio.get("transcript"), str) and transcript and not parts:
+        parts = [Text(transcript)]
+    options = namespaced(NAMESPACE, {"annotations": message.get("annotations") or None})
+    if options and parts and isinstance(parts[0], Text) and parts[0].options is None:
+        parts[0] = Text(parts[0].text, options)
+    return parts
+
+
+def decode_error(
+    status: int, headers: Mapping[str, str], body: str, *, provider: str, now: datetime | None = None
+) -> ProviderError:
+    """The error that an answer means; see `classify`."""
+    return classify(provider, status, headers, body, now)
