@@ -370,7 +370,7 @@ def retry_after_ms(headers: Mapping[str, str], retry_delay: str, message: str, n
         return float(value)
     value = headers.get("retry-after", "").strip()
     if _NUMBER.fullmatch(value):
-        return float(value) * 1000
+        return round(float(value) * 1000, 6)
     if value and (at := _http_date(value)) is not None:
         return _until(at, now)
     if retry_delay and (delay := _duration_ms(retry_delay)) is not None:
@@ -412,7 +412,8 @@ def _duration_ms(value: str) -> float | None:
 
 
 def _steps_ms(value: str) -> float:
-    return sum(float(number) * _unit(unit.lower()) for number, unit in _STEPS.findall(value))
+    # Rounded to a nanosecond: 8.04 s are 8,040 ms, not what binary fractions make of it.
+    return round(sum(float(number) * _unit(unit.lower()) for number, unit in _STEPS.findall(value)), 6)
 
 
 def _unit(unit: str) -> float:
