@@ -51,7 +51,7 @@ def facts_of(prompt: Prompt, declared_tools: Iterable[str] = ()) -> Facts:
                     facts.tool_ids.setdefault(part.call_id)
                     facts.tool_names.setdefault(part.name)
                     if part.output.type == "content":
-                        facts.has_media_result = True
+                        facts.has_media_result = facts.has_file = True  # a pass may move media out of results
                 case Reasoning():
                     facts.has_reasoning = True
                 case File():
