@@ -16,7 +16,7 @@ from memory.messages.names import ModelRef
 from memory.messages.prompt import prompt_to_json
 from memory.messages.stored import StoredMessage, check_content
 from memory.models import Agent
-from memory.processors import MemoryStorage, PromptResult
+from memory.processors import Chain, MemoryStorage, PromptResult
 from memory.processors.chain import StepSettings
 from memory.processors.changes import Finding, Placed, place_changes
 from memory.processors.compat.catalogue import FAMILIES
@@ -109,11 +109,26 @@ def preview(
     )
     if read is not None and read_protocol != connection.protocol:
         read = _portable(read)
-    target = ProviderModel(connection, ref, _settings(ref, agent, read, settings))
+    return show(chain, listed, ProviderModel(connection, ref, _settings(ref, agent, read, settings)))
+
+
+def show(chain: Chain, listed: MessageList, target: ProviderModel, *, step_number: int = 0) -> Preview:
+    """The request of the next call of a run, with the processors' hooks asked as a run asks them.
+
+    Raises InvalidInput (cannot_encode) when the protocol has no place for something in it.
+    """
+    ref, connection = target.ref, target.connection
     chain.process_input(listed)
-    chain.process_input_step(listed, StepSettings(model=ref), step_number=0)
+    if step_number:
+        listed.begin_step(str(ref))
+    chain.process_input_step(listed, StepSettings(model=ref), step_number=step_number)
     result = chain.process_llm_request(
-        listed.to_prompt(), listed, model=ref, protocol=connection.protocol, tool_names=target.tool_names
+        listed.to_prompt(),
+        listed,
+        model=ref,
+        protocol=connection.protocol,
+        step_number=step_number,
+        tool_names=target.tool_names,
     )
     try:
         encoded = target.encode(result).encoded

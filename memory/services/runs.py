@@ -27,6 +27,7 @@ from msgspec import Struct
 from memory import queue
 from memory.access import Principal, agent_for, run_for, thread_for
 from memory.errors import (
+    CompatAdminError,
     Conflict,
     EncodingError,
     InvalidInput,
@@ -44,9 +45,10 @@ from memory.models import Agent, Attempt, Job, Run, RunEvent, Thread
 from memory.processors import Chain, Turn, TurnEnd, run_turn
 from memory.processors.loop import AttemptRecord
 from memory.providers.http import headers_for, url_for
-from memory.services.calls import ProviderModel, chain_for, settings_for, tools_from
+from memory.providers.wire import Settings
+from memory.services.calls import ProviderModel, chain_for, settings_for
 from memory.services.connections import connection_for, http_client, target_model
-from memory.services.preview import placed
+from memory.services.preview import Preview, placed, show
 from memory.store import DjangoStorage, id_problem, insert_thread, thread_id_problem
 
 log = logging.getLogger(__name__)
@@ -93,6 +95,35 @@ def generate(caller: Principal, agent_id: str, request: GenerateRequest, *, wait
     agent = agent_for(caller, agent_id)
     run = _open_run(caller, agent, request, status="running")
     return _execute(run, agent, wait=_sleep if wait is None else wait)
+
+
+class Prepared(Struct, frozen=True, kw_only=True):
+    """A run whose calls its caller makes itself, and the request to send."""
+
+    run_id: str
+    thread_id: str
+    shown: Preview
+
+
+def prepare(caller: Principal, agent_id: str, request: GenerateRequest) -> Prepared:
+    """The pipeline without the call: the run with its input, and the exact request. Raises InvalidInput."""
+    agent = agent_for(caller, agent_id)
+    run = _open_run(caller, agent, request, status="prepared")
+    ref = ModelRef(run.provider, run.model_id)
+    before = _continued(run)
+    chain, listed = _chain_and_list(run, agent, state=before.get("processors"))
+    kept = _add_system(run, agent, listed)
+    target = ProviderModel(connection_for(ref.provider, with_key=False), ref, _settings(ref, agent, kept))
+    try:
+        shown = show(chain, listed, target, step_number=before.get("steps", 0))
+    except CompatAdminError as error:
+        Ledger(run).close("failed", error_class=error.code, error=str(error))
+        raise
+    state = {"processors": chain.state, "counts": chain.counts, "steps": before.get("steps", 0)}
+    Run.objects.filter(id=run.id).update(rules_hash=_rules_hash(chain), state=write_json(state))
+    changes = {"changes": shown.changes, "size_bytes": shown.request.size_bytes}
+    Ledger(run).event("prepared", {**changes, "sha256": hashlib.sha256(shown.request.body).hexdigest()})
+    return Prepared(run_id=run.id, thread_id=run.thread_id or "", shown=shown)
 
 
 def start_background(caller: Principal, agent_id: str, request: GenerateRequest) -> Run:
@@ -151,7 +182,7 @@ def rerun(caller: Principal, run_id: str) -> RunResult:
 def _open_run(caller: Principal, agent: Agent, request: GenerateRequest, *, status: str) -> Run:
     """The run's row, with its input; nothing is called yet. Raises InvalidInput, NotFound, Conflict."""
     ref = target_model(request.model or agent.model)
-    connection_for(ref.provider, with_key=True)
+    connection_for(ref.provider, with_key=status != "prepared")
     settings_for(ref, agent.settings, request.settings, tools=_tools(agent, request), tool_choice=request.tool_choice)
     given = _given_messages(request.messages)
     thread_id, resource_id, thread = _place(caller, request)
@@ -266,20 +297,13 @@ def _execute(run: Run, agent: Agent, *, wait: Wait) -> RunResult:
 
 def _turn(run: Run, agent: Agent, ledger: Ledger, wait: Wait) -> Turn:
     ref = ModelRef(run.provider, run.model_id)
-    kept = msgspec.json.decode(run.settings)
-    tools = agent.tools if kept.get("tools") is None else kept["tools"]
-    settings = settings_for(
-        ref, agent.settings, kept.get("settings"), tools=tools_from(tools), tool_choice=kept.get("tool_choice")
-    )
     target = connection_for(ref.provider, with_key=True)
     before = _continued(run)
-    chain, listed = _chain_and_list(run, agent, ledger, state=before.get("processors"))
-    for text in [agent.instructions, *kept.get("system", ())]:
-        if text:
-            listed.add_system(text)
+    chain, listed = _chain_and_list(run, agent, state=before.get("processors"))
+    kept = _add_system(run, agent, listed)
     Run.objects.filter(id=run.id).update(rules_hash=_rules_hash(chain))
     ledger.begin(chain, listed, target)
-    model = _OffDatabase(target, ref, settings, http_client())
+    model = _OffDatabase(target, ref, _settings(ref, agent, kept), http_client())
     turn = run_turn(
         chain,
         listed,
@@ -294,8 +318,22 @@ def _turn(run: Run, agent: Agent, ledger: Ledger, wait: Wait) -> Turn:
     return turn
 
 
+def _add_system(run: Run, agent: Agent, listed: MessageList) -> dict[str, Any]:
+    """Put the agent's instructions and the caller's system texts first; what the run keeps of its settings."""
+    kept: dict[str, Any] = msgspec.json.decode(run.settings)
+    for text in [agent.instructions, *kept.get("system", ())]:
+        if text:
+            listed.add_system(text)
+    return kept
+
+
+def _settings(ref: ModelRef, agent: Agent, kept: Mapping[str, Any]) -> Settings:
+    tools = agent.tools if kept.get("tools") is None else kept["tools"]
+    return settings_for(ref, agent.settings, kept.get("settings"), tools=tools, tool_choice=kept.get("tool_choice"))
+
+
 def _chain_and_list(
-    run: Run, agent: Agent, ledger: Ledger, *, state: dict[str, dict[str, Any]] | None = None
+    run: Run, agent: Agent, *, state: dict[str, dict[str, Any]] | None = None
 ) -> tuple[Chain, MessageList]:
     storage = DjangoStorage(written_by=f"agent:{agent.id}", run_id=run.id)
     chain = chain_for(
@@ -558,7 +596,7 @@ def _close_interrupted(run: Run) -> None:
     error = "The process that ran this turn ended before the turn did."
     if run.agent is not None and came:
         try:
-            chain, listed = _chain_and_list(run, run.agent, ledger)
+            chain, listed = _chain_and_list(run, run.agent)
             chain.process_input(listed)
             known = {entry.message["id"] for entry in listed.entries if entry.was_loaded}
             for message in came:

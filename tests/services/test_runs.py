@@ -384,3 +384,25 @@ class TestRerun:
         run = TestLeases().open_run(agent_id)
         with pytest.raises(Conflict):
             runs.rerun(caller(), run.id)
+
+
+class TestPrepare:
+    def test_gives_the_request_a_run_would_send_and_calls_nobody(self, agent_id: str, sandbox: Sandbox) -> None:
+        thread = foreign_thread()
+        request = GenerateRequest(messages="and now?", thread_id=thread.id)
+        prepared = runs.prepare(caller(), agent_id, request)
+        assert sandbox.requests() == []
+        run = Run.objects.get(id=prepared.run_id)
+        assert (run.status, json.loads(run.input)[0]["role"]) == ("prepared", "user")
+        assert [change.rule for change in prepared.shown.changes] == ["anthropic-thinking-signature-missing"]
+        rules.switch_rule(caller(), "anthropic-tool-id-format", "off")
+        with pytest.raises(RunFailed) as raised:
+            generate(caller(), agent_id, request)
+        sent = zlib.decompress(attempts(raised.value.run_id)[0].request_body)
+        assert sent == prepared.shown.request.body
+
+    def test_leaves_the_thread_as_it_was(self, agent_id: str) -> None:
+        thread = foreign_thread()
+        runs.prepare(caller(), agent_id, GenerateRequest(messages="and now?", thread_id=thread.id))
+        assert Message.objects.filter(thread=thread).count() == 2
+        assert runs.close_expired_runs(now=timezone.now() + timedelta(days=1)) == 0
