@@ -102,6 +102,7 @@ class ProviderError(CompatAdminError):
     `error_class` is one of: transient, rate-limit, overloaded, quota, authentication, context-length,
     content-filter, bad-history, bad-request, connection. `is_retryable` and `retry_after_ms` are set by the
     protocol's `decode_error`; without the flag it follows from the status (408, 409, 429, 5xx).
+    `partial` is the reply that had come when a stream broke off.
     `request_id` is the provider's own. `response_body` is the text of the body, `response_headers` its headers.
     """
 
@@ -120,9 +121,11 @@ class ProviderError(CompatAdminError):
         request_id: str = "",
         error_code: str = "",
         data: Any = None,
+        partial: Any = None,
     ) -> None:
         super().__init__(message)
         self.message = message
+        self.partial = partial
         self.status_code = status
         self.error_class = error_class
         self.is_retryable = retryable_status(status) if is_retryable is None else is_retryable

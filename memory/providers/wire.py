@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Protocol
 
 from msgspec import Struct
@@ -63,6 +63,31 @@ class Reply(Struct, frozen=True):
     model_id: str = ""
 
 
+class TextDelta(Struct, frozen=True, tag="text-delta"):
+    text: str
+
+
+class ReasoningDelta(Struct, frozen=True, tag="reasoning-delta"):
+    text: str
+
+
+class ToolInputDelta(Struct, frozen=True, tag="tool-input-delta"):
+    """A fragment of a call's arguments as JSON text; the first one of a call may be empty."""
+
+    call_id: str
+    name: str
+    text: str
+
+
+class Finished(Struct, frozen=True, tag="finished"):
+    """The end of a stream: the whole reply, the same that the body of an unstreamed call would have given."""
+
+    reply: Reply
+
+
+Chunk = TextDelta | ReasoningDelta | ToolInputDelta | Finished
+
+
 class Imported(Struct, frozen=True):
     """A request body read back: its prompt (system messages included) and its settings."""
 
@@ -80,5 +105,13 @@ class WireModule(Protocol):
     def decode_request(self, body: Mapping[str, Any], *, provider: str) -> Imported: ...
 
     def decode_reply(self, body: Mapping[str, Any], *, provider: str) -> Reply: ...
+
+    def decode_stream(self, pieces: Iterable[bytes], *, provider: str) -> Iterator[Chunk]:
+        """Typed chunks as they come, whatever the chunking; the last one is `Finished`.
+
+        Raises ProviderError for an error inside the stream and for one that ends without its end mark; its `partial`
+        is the Reply of what came before (None when nothing did).
+        """
+        ...
 
     def decode_error(self, status: int, headers: Mapping[str, str], body: str, *, provider: str) -> ProviderError: ...

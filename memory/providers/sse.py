@@ -1,0 +1,58 @@
+"""Server-sent events out of bytes in any chunking."""
+
+from __future__ import annotations
+
+import codecs
+import re
+from collections.abc import Iterable, Iterator
+
+from msgspec import Struct
+
+
+class Event(Struct, frozen=True):
+    """One event: its name (empty when it has none) and its data lines joined by newline."""
+
+    name: str
+    data: str
+
+
+def events(pieces: Iterable[bytes]) -> Iterator[Event]:
+    """The events of a stream as soon as they are complete. An event that the end cuts off is not given.
+
+    Line ends may be LF, CR or CRLF; comments and other fields are passed over. Source: the HTML standard's section on
+    server-sent events.
+    """
+    name, data = "", list[str]()
+    for line in _lines(pieces):
+        if not line:
+            if data:
+                yield Event(name, "\n".join(data))
+            name, data = "", []
+            continue
+        field, _, value = line.partition(":")
+        value = value.removeprefix(" ")
+        if field == "data":
+            data.append(value)
+        elif field == "event":
+            name = value
+
+
+_END = re.compile(r"\r\n|\n|\r")
+
+
+def _lines(pieces: Iterable[bytes]) -> Iterator[str]:
+    decoder = codecs.getincrementaldecoder("utf-8-sig")("replace")
+    begun: list[str] = []  # of the line that is not complete yet
+    after_cr = False
+    for piece in pieces:
+        text = decoder.decode(piece)
+        if not text:
+            continue
+        start = 1 if after_cr and text[0] == "\n" else 0
+        after_cr = text[-1] == "\r"
+        for end in _END.finditer(text, start):
+            begun.append(text[start : end.start()])
+            yield "".join(begun)
+            begun = []
+            start = end.end()
+        begun.append(text[start:])
