@@ -7,13 +7,14 @@ Source: the message format's section 4.
 
 from __future__ import annotations
 
+import base64
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
+from urllib.parse import unquote_to_bytes
 
 from msgspec import Struct
 
-from memory.messages.names import provider_id
 from memory.messages.prompt import (
     File,
     Message,
@@ -26,6 +27,7 @@ from memory.messages.prompt import (
     Text,
     ToolCall,
     ToolResult,
+    own_origin,
 )
 from memory.messages.stored import DENIED, content_of, origin_of, write_json
 
@@ -149,15 +151,7 @@ def _reasoning(part: Mapping[str, Any], at: int) -> Reasoning | None:
     if not text and not details:
         return None
     options = _mapping(part.get("providerMetadata"))
-    return Reasoning(text, options, at, _own_origin(options))
-
-
-def _own_origin(options: Options | None) -> Origin | None:
-    stamp = options.get("mastra") if options else None
-    provider = stamp.get("provider") if isinstance(stamp, Mapping) else None
-    if not isinstance(stamp, Mapping) or not isinstance(provider, str):
-        return None
-    return Origin(provider_id(provider), stamp.get("protocol") or "", stamp.get("modelId") or "")
+    return Reasoning(text, options, at, own_origin(options))
 
 
 def _file(part: Mapping[str, Any], at: int | None, is_user: bool) -> File | None:
@@ -167,14 +161,15 @@ def _file(part: Mapping[str, Any], at: int | None, is_user: bool) -> File | None
     media_type = part.get("mimeType") or part.get("mediaType")
     if data.startswith("data:") and (head := _DATA_URI.match(data)):
         media_type = media_type or head[1]
-        if is_user and head[2]:
-            data = data[head.end() :]
+        if is_user:
+            rest = data[head.end() :]
+            data = rest if head[2] else base64.b64encode(unquote_to_bytes(rest)).decode()
     return File(media_type or "image/png", data, part.get("filename"), _mapping(part.get("providerMetadata")), at)
 
 
 def _tool(part: Mapping[str, Any], at: int | None, arguments: dict[str, Any]) -> _Tool | None:
     invocation = part.get("toolInvocation")
-    if not isinstance(invocation, Mapping) or invocation.get("state") == "partial-call":
+    if not isinstance(invocation, Mapping):
         return None
     call_id, name = str(invocation.get("toolCallId") or ""), str(invocation.get("toolName") or "")
     options = _mapping(part.get("providerMetadata"))
@@ -202,7 +197,7 @@ def _output(invocation: Mapping[str, Any], options: Options | None) -> Output | 
             compact = mastra.get("modelOutput") if isinstance(mastra, Mapping) else None
             if isinstance(compact, Mapping) and compact.get("type") in _OUTPUT_TYPES:
                 return Output(compact["type"], compact.get("value"))
-            return tool_output(invocation.get("result"))
+            return tool_output(invocation.get("result") if compact is None else compact)
         case "output-error":
             return Output("error-text", invocation.get("errorText") or "")
         case "output-denied":
@@ -301,7 +296,7 @@ def _split(items: list[_Item], message_id: str, origin: Origin | None) -> list[M
                 close()
                 parted = not item.is_stored
             case _Tool(is_orphan=True, result=ToolResult() as result):
-                results.append(result)
+                (block if item.call.provider_executed else results).append(result)
             case _Tool():
                 block.append(item.call)
                 if item.result is not None:

@@ -32,35 +32,42 @@ def from_prompt(prompt: Prompt) -> list[StoredMessage]:
     System messages are left out: they are no list members. A result that does not directly follow the message of its
     call is stored on its own, marked `mastra.orphanResult`, so that the order stays what it was.
     """
-    out: list[StoredMessage] = []
-    calls: list[tuple[StoredMessage, dict[str, Any]]] = []
+    return [message for _, message in stored_with_places(prompt)]
+
+
+def stored_with_places(prompt: Prompt) -> list[tuple[int, StoredMessage]]:
+    """As `from_prompt`, each with the index of the prompt message it begins with."""
+    out: list[tuple[int, StoredMessage]] = []
+    calls = _OpenCalls()
     turn: StoredMessage | None = None  # the assistant message that tool messages right behind it belong to
-    for message in prompt.messages:
+    for place, message in enumerate(prompt.messages):
         match message.role:
             case "system":
                 continue
             case "user":
-                out.append(_stored("user", [_user_part(part) for part in _without_empty(message.parts)], message))
+                out.append((place, _stored("user", [_user_part(p) for p in _without_empty(message.parts)], message)))
                 turn = None
             case "assistant":
                 turn = _stored("assistant", [], message)
                 parts: list[dict[str, Any]] = turn["content"]["parts"]
                 for part in _without_empty(message.parts):
                     if isinstance(part, ToolResult):
-                        _answer(part, turn, turn, calls, parts)
+                        if (lone := calls.answer(part, turn)) is not None:
+                            parts.append({**lone, "providerExecuted": True})
                         continue
                     stored = _assistant_part(part)
                     parts.append(stored)
                     if isinstance(part, ToolCall):
-                        calls.append((turn, stored["toolInvocation"]))
-                out.append(turn)
+                        calls.add(turn, stored)
+                out.append((place, turn))
             case "tool":
                 loose = _stored("assistant", [], message)
+                lone_parts: list[dict[str, Any]] = loose["content"]["parts"]
                 for part in message.parts:
-                    if isinstance(part, ToolResult):
-                        _answer(part, turn, loose, calls, loose["content"]["parts"])
-                if loose["content"]["parts"]:
-                    out.append(loose)
+                    if isinstance(part, ToolResult) and (lone := calls.answer(part, turn)) is not None:
+                        lone_parts.append(lone)
+                if lone_parts:
+                    out.append((place, loose))
     return out
 
 
@@ -146,34 +153,48 @@ def outcome(output: Output) -> dict[str, Any]:
     return {"state": "result", "result": value}
 
 
-def _answer(
-    part: ToolResult,
-    turn: StoredMessage | None,
-    holder: StoredMessage,
-    calls: list[tuple[StoredMessage, dict[str, Any]]],
-    parts: list[dict[str, Any]],
-) -> None:
-    """Give the result to its call when that stands in `turn`; else add it to `parts` as a part of its own."""
-    open_calls = [
-        (message, call) for message, call in calls if call["toolCallId"] == part.call_id and call["state"] == "call"
-    ]
-    for message, call in open_calls:
-        if message is turn or message is holder:
-            call.update(outcome(part.output))
-            if part.options is not None:
-                _add_metadata(message, call, part.options)
-            return
-    args = open_calls[0][1]["args"] if open_calls else ({} if part.input is UNSET else part.input)
-    name = part.name or (open_calls[0][1]["toolName"] if open_calls else "unknown_tool")
-    invocation = {"toolCallId": part.call_id, "toolName": name, "args": args, **outcome(part.output)}
-    invocation = {"state": invocation.pop("state"), **invocation}
-    options: dict[str, Any] = dict(part.options or {})
-    options["mastra"] = {**options.get("mastra", {}), "orphanResult": True}
-    parts.append({"type": "tool-invocation", "toolInvocation": invocation, "providerMetadata": options})
+class _OpenCalls:
+    """Calls without an outcome so far, by id in order of appearance."""
+
+    def __init__(self) -> None:
+        self._by_id: dict[str, list[tuple[StoredMessage, dict[str, Any]]]] = {}
+
+    def add(self, message: StoredMessage, part: dict[str, Any]) -> None:
+        self._by_id.setdefault(part["toolInvocation"]["toolCallId"], []).append((message, part))
+
+    def answer(self, result: ToolResult, turn: StoredMessage | None) -> dict[str, Any] | None:
+        """Give the result to its call when that stands in `turn`; else a part that holds the result alone.
+
+        In the turn the first open call of the id is meant (parallel calls are answered in order), else the nearest.
+        """
+        open_calls = self._by_id.get(result.call_id, [])
+        at = len(open_calls)
+        while at and open_calls[at - 1][0] is turn:
+            at -= 1
+        if at < len(open_calls):
+            part = open_calls.pop(at)[1]
+            part["toolInvocation"].update(outcome(result.output))
+            if result.options is not None:
+                part["providerMetadata"] = _joined(part.get("providerMetadata") or {}, result.options)
+            return None
+        call = open_calls.pop()[1]["toolInvocation"] if open_calls else {}
+        args = call["args"] if call else {} if result.input is UNSET else result.input
+        found = outcome(result.output)
+        invocation = {
+            "state": found.pop("state"),
+            "toolCallId": result.call_id,
+            "toolName": result.name or call.get("toolName") or "unknown_tool",
+            "args": args,
+            **found,
+        }
+        metadata = _joined(result.options or {}, {"mastra": {"orphanResult": True}})
+        return {"type": "tool-invocation", "toolInvocation": invocation, "providerMetadata": metadata}
 
 
-def _add_metadata(message: StoredMessage, call: dict[str, Any], options: Options) -> None:
-    for part in message["content"]["parts"]:
-        if part.get("toolInvocation") is call:
-            old = part.get("providerMetadata") or {}
-            part["providerMetadata"] = {**old, **{key: {**old.get(key, {}), **value} for key, value in options.items()}}
+def _joined(first: Options, second: Options) -> dict[str, Any]:
+    """Both metadata by namespace; the second's keys win."""
+    out = dict(first)
+    for name, value in second.items():
+        before = out.get(name)
+        out[name] = {**before, **value} if isinstance(before, dict) and isinstance(value, dict) else value
+    return out

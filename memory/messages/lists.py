@@ -8,7 +8,8 @@ are never changed in place: a merge makes a new message. Source: the message for
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any, Literal
 
@@ -16,21 +17,31 @@ import msgspec
 
 from memory.errors import InvalidInput
 from memory.messages.convert import to_prompt
-from memory.messages.from_prompt import from_prompt
+from memory.messages.from_prompt import stored_with_places
 from memory.messages.prompt import Prompt, prompt_from_json
-from memory.messages.stored import RANKS, ROLES, StoredMessage, content_of, instant, parts_of, timestamp
+from memory.messages.stored import ROLES, StoredMessage, content_of, instant, parts_of, rank_of, timestamp
 
 Source = Literal["memory", "input", "response", "context"]
-_SOURCES = {"memory": "memory", "input": "input", "user": "input", "response": "response", "context": "context"}
+_SOURCES: dict[str, Source] = {
+    "memory": "memory",
+    "input": "input",
+    "user": "input",
+    "response": "response",
+    "context": "context",
+}
 _sorted_json = msgspec.json.Encoder(order="sorted")
 
 
-class Entry(msgspec.Struct):
-    """A message of the list with its tag. `was_loaded`: it came from memory, whatever became of it since."""
+class Entry(msgspec.Struct, eq=False):
+    """A message of the list with its tag.
+
+    `was_loaded`: it came from memory, whatever became of it since. `has_output`: this run's model wrote some of it.
+    """
 
     message: StoredMessage
     source: Source
     was_loaded: bool = False
+    has_output: bool = False
 
 
 class MessageList:
@@ -51,6 +62,8 @@ class MessageList:
         self._loaded_count = 0  # loaded entries stand first, in stored order
         self._newest: datetime | None = None
         self._system: dict[str, list[str]] = {"": []}
+        self._asked: dict[str, list[Entry]] = {}  # by call id: entries that hold such a call, in order of arrival
+        self._growing: tuple[StoredMessage, _Parts] | None = None  # the message merged last, and its parts
 
     # Reading
 
@@ -63,9 +76,18 @@ class MessageList:
         return [entry.message for entry in self._entries]
 
     def tagged(self, *sources: Source) -> list[StoredMessage]:
-        """Messages with one of these tags. A loaded row that this run touched has the run's tag and `memory`."""
-        wants_memory = "memory" in sources
-        return [e.message for e in self._entries if e.source in sources or (wants_memory and e.was_loaded)]
+        """Messages with one of these tags. A row that several of them touched counts under each."""
+        memory, response = "memory" in sources, "response" in sources
+        return [
+            e.message
+            for e in self._entries
+            if e.source in sources or (memory and e.was_loaded) or (response and e.has_output)
+        ]
+
+    @property
+    def has_output(self) -> bool:
+        """Whether this run's model wrote anything; results that the caller brought are none of it."""
+        return any(entry.has_output for entry in self._entries)
 
     def unsaved(self) -> list[StoredMessage]:
         """What a save has to write: input first, then response, as the list holds them."""
@@ -104,27 +126,27 @@ class MessageList:
         tag = _SOURCES[source]
         made = self._made(given, tag)
         if tag == "memory":
-            for message in made:
-                self._add_loaded(message)
-            self._settle_lone_results()
+            self._load(made)
             return
         for message in sorted(made, key=lambda m: instant(m["createdAt"]) or datetime.max.replace(tzinfo=UTC)):
-            self._add_live(message, tag, merge)  # type: ignore[arg-type]
+            self._add_live(message, tag, merge)
 
     def remove(self, message_ids: Iterable[str]) -> None:
         gone = set(message_ids)
+        if not gone:
+            return
         self._entries = [entry for entry in self._entries if entry.message["id"] not in gone]
         self._by_id = {entry.message["id"]: entry for entry in self._entries}
         self._loaded_count = sum(entry.was_loaded for entry in self._entries)
 
     def replace(self, message: StoredMessage) -> None:
         """Put a repaired message in the place of the one with its id; tag and place stay."""
-        self._by_id[message["id"]].message = message
+        self._set(self._by_id[message["id"]], message)
 
-    def apply(self, messages: Iterable[StoredMessage], visible: Iterable[str]) -> None:
+    def apply(self, messages: Iterable[StoredMessage], visible: Iterable[str], *, source: Source = "input") -> None:
         """Take the array a processor returned for the ids it could see.
 
-        Missing ids are removed, every returned message is put in again with its former tag (new ones: `input`),
+        Missing ids are removed, every returned message is put in again with its former tag (new ones: `source`),
         never merged; system messages become system texts.
         """
         returned = list(messages)
@@ -135,14 +157,16 @@ class MessageList:
                 self.add_system(_system_text(message))
                 continue
             entry = self._by_id.get(message.get("id") or "")
-            if entry is not None:
-                entry.message = message
-            else:
-                self.add([message], "input", merge=False)
+            if entry is None:
+                self.add([message], source, merge=False)
+            elif message is not entry.message:
+                timed = {"createdAt": entry.message["createdAt"], **message}
+                for new in self._made([timed], entry.source):
+                    self._set(entry, new)
 
     # Inside
 
-    def _made(self, given: Any, tag: str) -> list[StoredMessage]:
+    def _made(self, given: Any, tag: Source) -> list[StoredMessage]:
         if isinstance(given, str):
             given = [{"role": "user", "content": given}]
         elif isinstance(given, Mapping):
@@ -163,7 +187,8 @@ class MessageList:
                 if tag != "memory":
                     self.add_system(_system_text(message))
                 continue
-            if _is_prompt_form(message):
+            is_old_row = tag == "memory" and isinstance(message.get("content"), str)
+            if _is_prompt_form(message) and not is_old_row:
                 prompt_form.append(message)
                 continue
             flush()
@@ -171,84 +196,103 @@ class MessageList:
         flush()
         return made
 
-    def _from_prompt_form(self, given: Sequence[Mapping[str, Any]], tag: str) -> list[StoredMessage]:
+    def _from_prompt_form(self, given: Sequence[Mapping[str, Any]], tag: Source) -> list[StoredMessage]:
         try:
-            stored = from_prompt(prompt_from_json(given))
+            stored = stored_with_places(prompt_from_json(given))
         except ValueError as error:
             raise InvalidInput(str(error), field="messages") from error
-        for message in stored:
+        made = []
+        for place, message in stored:
             self._answer_open_calls(message)
-        times = [message.get("createdAt") for message in given]
-        if len(times) == len(stored):
-            for message, at in zip(stored, times, strict=True):
-                if at is not None:
-                    message["createdAt"] = at
-        return [
-            self._stamped(message, tag, f"messages[{i}]", keeps_time=tag == "memory")
-            for i, message in enumerate(stored)
-            if message["content"]["parts"]
-        ]
+            if not message["content"]["parts"]:
+                continue
+            for key in ("createdAt", "threadId", "resourceId"):
+                if given[place].get(key) is not None:
+                    message[key] = given[place][key]
+            made.append(self._stamped(message, tag, f"messages[{place}]", keeps_time=tag == "memory"))
+        return made
 
     def _settle_lone_results(self) -> None:
         """Results that came in before the rows with their calls were loaded find them now."""
-        for entry in [entry for entry in self._entries if not entry.was_loaded]:
+        emptied = []
+        for entry in self._entries[self._loaded_count :]:
             if not any(_is_lone_result(part) for part in parts_of(entry.message["content"])):
                 continue
             content = {**entry.message["content"], "parts": list(parts_of(entry.message["content"]))}
-            entry.message = {**entry.message, "content": content}
-            self._answer_open_calls(entry.message)
+            message = {**entry.message, "content": content}
+            self._answer_open_calls(message)
+            self._set(entry, message)
             if not content["parts"]:
-                self.remove([entry.message["id"]])
+                emptied.append(message["id"])
+        self.remove(emptied)
 
     def _answer_open_calls(self, message: StoredMessage) -> None:
         """Give lone results to the open calls of the list: the row that asked is the one that holds the answer."""
         parts = message["content"]["parts"]
-        for part in list(parts):
-            if not _is_lone_result(part):
+        for part in [part for part in parts if _is_lone_result(part)]:
+            entry = self._nearest_open(part["toolInvocation"]["toolCallId"], except_id=message.get("id"))
+            if entry is None:
                 continue
             mastra = part["providerMetadata"]["mastra"]
-            for entry in self._entries:
-                if entry.message is message:
-                    continue
-                open_part = _find_call(entry.message, part["toolInvocation"]["toolCallId"])
-                if open_part is not None and not _is_final(open_part):
-                    metadata = {k: v for k, v in part["providerMetadata"].items() if k != "mastra"}
-                    if rest := {k: v for k, v in mastra.items() if k != "orphanResult"}:
-                        metadata["mastra"] = rest
-                    answer = {**part, "providerMetadata": metadata}
-                    entry.message = _merged(entry.message, {"content": {"parts": [answer]}})
-                    entry.source = "input" if entry.source == "input" else "response"
-                    parts.remove(part)
-                    break
+            metadata = {k: v for k, v in part["providerMetadata"].items() if k != "mastra"}
+            if rest := {k: v for k, v in mastra.items() if k != "orphanResult"}:
+                metadata["mastra"] = rest
+            answer = {**part, "providerMetadata": metadata}
+            self._merge(entry, {"content": {"parts": [answer]}})
+            entry.source = "input" if entry.source == "input" else "response"
+            parts.remove(part)
 
-    def _stamped(self, message: StoredMessage, tag: str, place: str, *, keeps_time: bool) -> StoredMessage:
+    def _nearest_open(self, call_id: str, *, except_id: str | None) -> Entry | None:
+        """The last entry in list order that holds an unanswered call of this id."""
+        asked = [e for e in self._asked.get(call_id, ()) if self._is_open(e, call_id)]
+        if not asked:
+            self._asked.pop(call_id, None)
+            return None
+        self._asked[call_id] = asked
+        others = [entry for entry in asked if entry.message["id"] != except_id]
+        if len(others) < 2:
+            return others[0] if others else None
+        ids = {id(entry) for entry in others}
+        return next(entry for entry in reversed(self._entries) if id(entry) in ids)
+
+    def _is_open(self, entry: Entry, call_id: str) -> bool:
+        part = _find_call(entry.message, call_id)
+        return self._by_id.get(entry.message["id"]) is entry and part is not None and not _is_final(part)
+
+    def _stamped(self, message: StoredMessage, tag: Source, place: str, *, keeps_time: bool) -> StoredMessage:
         content = message.get("content")
-        if not isinstance(content, dict | str) or (
+        if content is None and isinstance(message.get("parts"), list):
+            content = {"format": 2, "parts": message.pop("parts")}
+        is_text = isinstance(content, str) and tag == "memory"
+        if not is_text and not (
             isinstance(content, dict)
-            and not isinstance(content.get("parts"), list)
-            and not isinstance(content.get("content"), str)
-            and not isinstance(content.get("toolInvocations"), list)
+            and (
+                isinstance(content.get("parts"), list)
+                or isinstance(content.get("content"), str)
+                or isinstance(content.get("toolInvocations"), list)
+            )
         ):
             raise InvalidInput(
                 "a message needs content with parts or a text", field=f"{place}.content", code="INVALID_MESSAGE_CONTENT"
             )
         if message["role"] not in ROLES:
             raise InvalidInput(f"expected one of {', '.join(ROLES)}", field=f"{place}.role")
-        message["content"] = content_of(content)
+        message["content"] = _with_legacy_arguments(content_of(content))
         for key, own in (("threadId", self.thread_id), ("resourceId", self.resource_id)):
             given = message.get(key)
-            if given is None:
+            if not given:
                 if own is not None:
                     message[key] = own
-            elif own is not None and given != own and tag != "memory":
+            elif own is not None and given != own and (tag != "memory" or key == "resourceId"):
                 raise InvalidInput(f"{key} is {given!r}, the list belongs to {own!r}", field=f"{place}.{key}")
-        message.setdefault("id", self._new_id())
-        if not message["id"]:
-            message["id"] = self._new_id()
+        message["id"] = message.get("id") or self._new_id()
         at = instant(message.get("createdAt"))
-        if at is None or (not keeps_time and self._newest is not None and at <= self._newest):
-            now = self._clock()
-            at = now if self._newest is None else max(now, self._newest + timedelta(milliseconds=1))
+        next_free = None if self._newest is None else self._newest + timedelta(milliseconds=1)
+        if at is None:
+            at = self._clock() if next_free is None else max(self._clock(), next_free)
+            message["createdAt"] = timestamp(at)
+        elif not keeps_time and next_free is not None and self._newest is not None and at <= self._newest:
+            at = next_free
             message["createdAt"] = timestamp(at)
         if self._newest is None or at > self._newest:
             self._newest = at
@@ -256,47 +300,86 @@ class MessageList:
             message["content"] = _with_part_times(message["content"], int(at.timestamp() * 1000))
         return message
 
-    def _add_loaded(self, message: StoredMessage) -> None:
-        entry = self._by_id.get(message["id"])
-        if entry is None:
-            self._insert(Entry(message, "memory", was_loaded=True), self._loaded_count)
-            self._loaded_count += 1
-            return
-        if entry.was_loaded or _key(entry.message) == _key(message) or message["role"] != "assistant":
-            return
-        # The stored row is the base; of the live copy only what moves the thread on is taken.
-        live = _only_outcomes(entry.message, message) if entry.source == "input" else entry.message
-        source = entry.source
-        self.remove([message["id"]])
-        self._insert(Entry(_merged(message, live), source, was_loaded=True), self._loaded_count)
-        self._loaded_count += 1
+    def _load(self, made: Iterable[StoredMessage]) -> None:
+        """Put remembered rows before this run's, in stored order. A row that is here already takes its stored place.
+
+        Of an assistant row the stored copy is the base, of a user row the live copy counts. The newest message of
+        this run keeps its place even when its id is known: it is what is asked now.
+        """
+        loaded, live = self._entries[: self._loaded_count], self._entries[self._loaded_count :]
+        asked_now = live[-1] if live and live[-1].message["role"] != "assistant" else None
+        for message in made:
+            entry = self._by_id.get(message["id"])
+            if entry is None:
+                entry = Entry(message, "memory", was_loaded=True)
+                self._by_id[message["id"]] = entry
+                self._register(entry, message)
+                loaded.append(entry)
+                continue
+            is_equal = _key(entry.message) == _key(message)
+            if entry.was_loaded:
+                if entry.source == "memory" and not is_equal:
+                    self._set(entry, message)
+                continue
+            if message["role"] == "assistant" and not is_equal:
+                taken = _only_outcomes(entry.message, message) if entry.source == "input" else entry.message
+                self._set(entry, message)
+                self._merge(entry, taken)
+            if entry is not asked_now:
+                entry.was_loaded = True
+                loaded.append(entry)
+        self._entries = loaded + [entry for entry in live if not entry.was_loaded]
+        self._loaded_count = len(loaded)
+        self._settle_lone_results()
 
     def _add_live(self, message: StoredMessage, source: Source, merge: bool) -> None:
         entry = self._by_id.get(message["id"])
         last = self._entries[-1] if self._entries else None
+        is_output = source == "response"
         if merge and last is not None and (entry is None or entry is last) and _may_merge(last.message, message):
             if entry is last and _key(last.message) == _key(message):
                 return
-            last.message = _merged(last.message, message)
+            self._merge(last, message)
+            last.has_output |= is_output
             if last.source == "memory":
                 last.source = "response"
-            return
-        if entry is None:
-            self._insert(Entry(message, source), len(self._entries))
+        elif entry is None:
+            entry = Entry(message, source, has_output=is_output)
+            self._entries.append(entry)
+            self._by_id[message["id"]] = entry
+            self._register(entry, message)
         elif _key(entry.message) != _key(message):
             if merge and _may_merge(entry.message, message):
-                entry.message = _merged(entry.message, message)
+                self._merge(entry, message)
             else:
-                entry.message = message
-            if entry.source == "memory":
-                entry.source = source if source != "context" else entry.source
+                self._set(entry, message)
+            entry.has_output |= is_output
+            if entry.source == "memory" and source != "context":
+                entry.source = source
 
-    def _insert(self, entry: Entry, index: int) -> None:
-        self._entries.insert(index, entry)
-        self._by_id[entry.message["id"]] = entry
+    def _set(self, entry: Entry, message: StoredMessage) -> None:
+        entry.message = message
+        self._register(entry, message)
+
+    def _register(self, entry: Entry, message: Mapping[str, Any]) -> None:
+        """Note which calls the entry holds, so that a result finds them."""
+        for part in parts_of(message["content"]):
+            invocation = part.get("toolInvocation")
+            if part.get("type") == "tool-invocation" and isinstance(invocation, dict):
+                asked = self._asked.setdefault(str(invocation.get("toolCallId")), [])
+                if not asked or asked[-1] is not entry:
+                    asked.append(entry)
+
+    def _merge(self, entry: Entry, added: Mapping[str, Any]) -> None:
+        """Merge `added` into the entry's message. Parts of a growing answer are counted once, not at every merge."""
+        growing = self._growing
+        parts = growing[1] if growing and growing[0] is entry.message else _Parts(_whole_parts(entry.message))
+        entry.message = _merged(entry.message, added, parts)
+        self._growing = (entry.message, parts)
+        self._register(entry, added)
 
     def begin_step(self, model: str) -> None:
-        """From the second model call on: a step marker at the end of the last assistant message."""
+        """From the second model call on: a step marker at the end of the last assistant message, which is the run's."""
         last = self._entries[-1] if self._entries else None
         if last is None or last.message["role"] != "assistant" or _mastra(last.message).get("sealed"):
             return
@@ -304,9 +387,9 @@ class MessageList:
         parts = list(content.get("parts") or [])
         if not parts or parts[-1].get("type") == "step-start":
             return
-        parts.append({"type": "step-start", "model": model})
+        parts.append({"type": "step-start", "model": model} if model else {"type": "step-start"})
         last.message = {**last.message, "content": {**content, "parts": parts}}
-        if last.source == "memory":
+        if last.source != "context":
             last.source = "response"
 
 
@@ -316,8 +399,9 @@ def _is_lone_result(part: Mapping[str, Any]) -> bool:
 
 
 def _is_prompt_form(message: Mapping[str, Any]) -> bool:
-    """Content as a text or list is the prompt form; the stored form has an object."""
-    return message["role"] == "tool" or not isinstance(message.get("content"), dict | type(None))
+    """Content as a text or list is the prompt form; the stored form has an object. An empty text is no content."""
+    content = message.get("content")
+    return message["role"] == "tool" or isinstance(content, list) or (isinstance(content, str) and content != "")
 
 
 def _system_text(message: Mapping[str, Any]) -> str:
@@ -336,6 +420,25 @@ def _with_part_times(content: dict[str, Any], at_ms: int) -> dict[str, Any]:
     return {**content, "parts": stamped}
 
 
+def _with_legacy_arguments(content: dict[str, Any]) -> dict[str, Any]:
+    """Entries of the legacy list that lack arguments take them from the part of their call."""
+    legacy = content.get("toolInvocations")
+    if not isinstance(legacy, list):
+        return content
+    arguments = {
+        invocation.get("toolCallId"): invocation["args"]
+        for part in parts_of(content)
+        if isinstance(invocation := part.get("toolInvocation"), dict) and invocation.get("args")
+    }
+    filled = [
+        {**entry, "args": arguments[entry.get("toolCallId")]}
+        if isinstance(entry, dict) and not entry.get("args") and entry.get("toolCallId") in arguments
+        else entry
+        for entry in legacy
+    ]
+    return content if filled == legacy else {**content, "toolInvocations": filled}
+
+
 # Equality
 
 
@@ -348,26 +451,38 @@ def _item_ids(part: Mapping[str, Any]) -> tuple[Any, ...]:
     if not isinstance(metadata, Mapping):
         return ()
     return tuple(
-        value.get("itemId") for name in ("openai", "azure") if isinstance(value := metadata.get(name), Mapping)
+        _hashable(value.get("itemId"))
+        for name in ("openai", "azure")
+        if isinstance(value := metadata.get(name), Mapping)
     )
 
 
 def _part_key(part: Mapping[str, Any]) -> tuple[Any, ...]:
     kind = part.get("type")
-    if kind == "text":
-        return (kind, part.get("text"), _item_ids(part))
-    if kind == "tool-invocation":
-        invocation = part.get("toolInvocation") or {}
-        return (kind, invocation.get("toolCallId"), invocation.get("state"))
-    if kind == "reasoning":
-        details = [d for d in part.get("details") or () if isinstance(d, Mapping)]
-        size = sum(len(str(d.get(name) or "")) for d in details for name in ("text", "signature", "data"))
-        return (kind, part.get("reasoning"), size, _item_ids(part))
-    if kind == "file":
-        return (kind, part.get("data") or part.get("url"), part.get("mimeType") or part.get("mediaType"))
-    if isinstance(kind, str) and kind.startswith("data-"):
-        return (kind, _sorted_json.encode(part.get("data")))
-    return (kind,)
+    match kind:
+        case "text":
+            return (kind, _hashable(part.get("text")), _item_ids(part))
+        case "tool-invocation":
+            invocation = part.get("toolInvocation") or {}
+            return (kind, _hashable(invocation.get("toolCallId")), _hashable(invocation.get("state")))
+        case "reasoning":
+            details = [d for d in part.get("details") or () if isinstance(d, Mapping)]
+            size = sum(len(str(d.get(name) or "")) for d in details for name in ("text", "signature", "data"))
+            return (kind, _hashable(part.get("reasoning")), size, _item_ids(part))
+        case "file":
+            data, media_type = part.get("data") or part.get("url"), part.get("mimeType") or part.get("mediaType")
+            return (kind, _hashable(data), _hashable(media_type))
+        case "step-start":
+            return (kind,)
+        case str() if kind.startswith("data-"):
+            return (kind, _sorted_json.encode(part.get("data")))
+        case _:
+            rest = {key: value for key, value in part.items() if key not in ("createdAt", "providerMetadata")}
+            return (_hashable(kind), _sorted_json.encode(rest))
+
+
+def _hashable(value: Any) -> Any:
+    return value if value is None or isinstance(value, str | int | float) else _sorted_json.encode(value)
 
 
 # Merging
@@ -389,15 +504,19 @@ def _has_completion(message: StoredMessage) -> bool:
 def _may_merge(last: StoredMessage, new: StoredMessage) -> bool:
     if last["role"] != "assistant" or new["role"] != "assistant" or last.get("threadId") != new.get("threadId"):
         return False
-    mastra = _mastra(last)
-    if mastra.get("sealed") or mastra.get("responseBoundary") or _has_completion(last) or _has_completion(new):
+    if _mastra(last).get("sealed") or _has_completion(last) or _has_completion(new):
         return False
-    parts = parts_of(last["content"])
-    is_data_only = bool(parts) and all(str(part.get("type")).startswith("data-") for part in parts)
-    return not (is_data_only and last["id"] != new["id"])
+    if _mastra(last).get("responseBoundary") or _mastra(new).get("responseBoundary"):
+        return False
+    return last["id"] == new["id"] or not _is_data_only(last)
 
 
-def _find_call(message: StoredMessage, call_id: str) -> dict[str, Any] | None:
+def _is_data_only(message: StoredMessage) -> bool:
+    parts = message["content"].get("parts") or ()
+    return bool(parts) and all(isinstance(p, dict) and str(p.get("type")).startswith("data-") for p in parts)
+
+
+def _find_call(message: StoredMessage, call_id: Any) -> dict[str, Any] | None:
     """The tool part with this id, an unanswered one first."""
     found: dict[str, Any] | None = None
     for part in parts_of(message["content"]):
@@ -412,55 +531,123 @@ def _find_call(message: StoredMessage, call_id: str) -> dict[str, Any] | None:
 
 
 def _is_final(part: Mapping[str, Any]) -> bool:
-    return RANKS.get(part["toolInvocation"].get("state"), 0) == 4
+    return rank_of(part["toolInvocation"]) == 4
+
+
+_OUTCOMES = ("result", "output-error", "output-denied", "approval-responded")
 
 
 def _only_outcomes(live: StoredMessage, stored: StoredMessage) -> StoredMessage:
     """Of a client's copy of a stored row: the outcomes and approval answers of calls that are still open there."""
     parts = []
     for part in parts_of(live["content"]):
-        if part.get("type") != "tool-invocation":
+        invocation = part.get("toolInvocation")
+        if part.get("type") != "tool-invocation" or not isinstance(invocation, dict):
             continue
-        known = _find_call(stored, part["toolInvocation"].get("toolCallId"))
-        if known is None or _is_final(known):
+        known = _find_call(stored, invocation.get("toolCallId"))
+        if known is None or _is_final(known) or invocation.get("state") not in _OUTCOMES:
             continue
-        if known.get("providerExecuted") and part["toolInvocation"].get("state") != "approval-responded":
+        if known.get("providerExecuted") and invocation.get("state") != "approval-responded":
             continue
-        parts.append(part)
+        own = {key: value for key, value in invocation.items() if key != "args"}
+        parts.append({**part, "toolInvocation": own})
     return {**live, "content": {"parts": parts}}
 
 
-def _merged(a: StoredMessage, b: StoredMessage) -> StoredMessage:
-    """A new message: `a` with what `b` adds. Id and time of `a` stay."""
-    content = dict(a["content"])
-    theirs = b["content"]
+def _whole_parts(message: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """The parts of a message; what an old row holds beside them (its legacy list, its only text) as parts too."""
+    content = message["content"]
     parts = list(parts_of(content))
-    known = [part for part in parts_of(theirs) if _known_in(parts, part)]
-    position = len(parts)
-    if known and (first := _index_of(parts, known[0])) is not None:
-        position = first
-    for part in parts_of(theirs):
-        index = _index_of(parts, part)
-        if index is not None:
-            updated = _updated_tool(parts[index], part)
-            if updated is not parts[index]:
-                parts[index] = updated
+    if not any(part.get("type") == "tool-invocation" for part in parts):
+        legacy = content.get("toolInvocations")
+        entries = [entry for entry in legacy if isinstance(entry, dict)] if isinstance(legacy, list) else []
+        parts = [{"type": "tool-invocation", "toolInvocation": entry} for entry in entries] + parts
+    text = content.get("content")
+    if not parts and isinstance(text, str) and text:
+        parts.append({"type": "text", "text": text})
+    return parts
+
+
+class _Parts:
+    """Parts of a message that grows, with how often each occurs and where calls stand."""
+
+    def __init__(self, parts: list[dict[str, Any]]) -> None:
+        self.parts = parts
+        self._counts = Counter(map(_part_key, parts))
+        self._model: Any = None
+        self._calls: dict[Any, list[int]] = {}
+        self._find_calls()
+
+    def __iter__(self) -> Iterator[dict[str, Any]]:
+        return iter(self.parts)
+
+    def _find_calls(self) -> None:
+        self._calls.clear()
+        for at, part in enumerate(self.parts):
+            self._note(at, part)
+
+    def _note(self, at: int, part: Mapping[str, Any]) -> None:
+        if (call_id := _call_id(part)) is not None:
+            self._calls.setdefault(call_id, []).append(at)
+        elif part.get("type") == "step-start":
+            self._model = part.get("model") or self._model
+
+    def index(self, part: Mapping[str, Any]) -> int | None:
+        """Where the call of a tool part stands, an unanswered one first."""
+        found = self._calls.get(_call_id(part), ()) if _call_id(part) is not None else ()
+        return next((at for at in found if not _is_final(self.parts[at])), found[0] if found else None)
+
+    def count(self, key: tuple[Any, ...]) -> int:
+        return self._counts[key]
+
+    def update(self, at: int, part: dict[str, Any]) -> None:
+        self._counts[_part_key(self.parts[at])] -= 1
+        self._counts[_part_key(part)] += 1
+        self.parts[at] = part
+
+    def insert(self, at: int, part: dict[str, Any]) -> int:
+        """Put the part in, a step marker before it where a text follows a tool part; the place behind it."""
+        if part.get("type") == "text" and at and self.parts[at - 1].get("type") == "tool-invocation":
+            marker = {"type": "step-start"}
+            at = self._put(at, {**marker, "model": self._model} if self._model else marker)
+        return self._put(at, part)
+
+    def _put(self, at: int, part: dict[str, Any]) -> int:
+        self._counts[_part_key(part)] += 1
+        self.parts.insert(at, part)
+        if at == len(self.parts) - 1:
+            self._note(at, part)
+        else:
+            self._find_calls()
+        return at + 1
+
+
+def _call_id(part: Mapping[str, Any]) -> Any:
+    invocation = part.get("toolInvocation")
+    if part.get("type") != "tool-invocation" or not isinstance(invocation, Mapping):
+        return None
+    return _hashable(invocation.get("toolCallId"))
+
+
+def _merged(a: StoredMessage, b: Mapping[str, Any], parts: _Parts) -> StoredMessage:
+    """A new message: `a` with what `b` adds; `parts` are those of `a` and grow. Id and time of `a` stay."""
+    content = dict(a["content"])
+    added = _whole_parts(b)
+    wanted = Counter(map(_part_key, added))
+    known = next((at for part in added if (at := parts.index(part)) is not None), None)
+    position = len(parts.parts) if known is None else known
+    for part in added:
+        at = parts.index(part)
+        if at is not None:
+            updated = _updated_tool(parts.parts[at], part)
+            if updated is not parts.parts[at]:
+                parts.update(at, updated)
                 _sync_legacy(content, updated)
-            position = index + 1
-            continue
-        key = _part_key(part)
-        if sum(_part_key(p) == key for p in parts) >= sum(_part_key(p) == key for p in parts_of(theirs)):
-            continue
-        before = parts[position - 1] if position else None
-        if part.get("type") == "text" and before is not None and before.get("type") == "tool-invocation":
-            model = next(
-                (p["model"] for p in reversed(parts) if p.get("type") == "step-start" and p.get("model")), None
-            )
-            parts.insert(position, {"type": "step-start", "model": model} if model else {"type": "step-start"})
-            position += 1
-        parts.insert(position, part)
-        position += 1
-    content["parts"] = parts
+            position = at + 1
+        elif parts.count(key := _part_key(part)) < wanted[key]:
+            position = parts.insert(position, part)
+    content["parts"] = list(parts)
+    theirs = b["content"]
     if theirs.get("metadata"):
         content["metadata"] = {**(content.get("metadata") or {}), **theirs["metadata"]}
     if theirs.get("content"):
@@ -468,34 +655,28 @@ def _merged(a: StoredMessage, b: StoredMessage) -> StoredMessage:
     return {**a, "content": content}
 
 
-def _known_in(parts: list[dict[str, Any]], part: Mapping[str, Any]) -> bool:
-    return _index_of(parts, part) is not None
-
-
-def _index_of(parts: list[dict[str, Any]], part: Mapping[str, Any]) -> int | None:
-    """Where the call of a tool part stands in `parts`, an unanswered one first."""
-    if part.get("type") != "tool-invocation":
-        return None
-    found = _find_call({"content": {"parts": parts}}, part["toolInvocation"].get("toolCallId"))
-    return None if found is None else next(i for i, p in enumerate(parts) if p is found)
-
-
 def _updated_tool(old: dict[str, Any], new: Mapping[str, Any]) -> dict[str, Any]:
     """The tool part moved forward to the state of `new`; the very same object when that would not be forward."""
     was, now = old["toolInvocation"], new["toolInvocation"]
     state = now.get("state")
-    if RANKS.get(state, 0) <= RANKS.get(was.get("state"), 0) or state == "call":
+    if rank_of(now) <= rank_of(was) or state == "call":
         return old
     invocation = {**was, "state": state}
-    keys = ("result", "step", "rawInput") if state == "result" else ("approval", "errorText", "rawInput")
-    invocation.update({key: now[key] for key in keys if key in now})
-    if state == "result" and isinstance(now.get("args"), dict) and isinstance(was.get("args"), dict):
+    if state != "result":
+        invocation.update({key: now[key] for key in ("approval", "errorText", "rawInput") if key in now})
+        return {**old, "toolInvocation": invocation}
+    invocation.update({key: now[key] for key in ("result", "step", "rawInput") if key in now})
+    if isinstance(now.get("args"), dict) and isinstance(was.get("args"), dict):
         invocation["args"] = {**was["args"], **now["args"]}
+    elif now.get("args") is not None:
+        invocation["args"] = now["args"]
     out = {**old, "toolInvocation": invocation}
-    if new.get("providerMetadata"):
+    if isinstance(given := new.get("providerMetadata"), dict) and given:
         metadata = dict(old.get("providerMetadata") or {})
-        for name, value in new["providerMetadata"].items():
-            metadata[name] = {**metadata.get(name, {}), **value} if isinstance(value, dict) else value
+        for name, value in given.items():
+            before = metadata.get(name)
+            is_both = isinstance(value, dict) and isinstance(before, dict)
+            metadata[name] = {**before, **value} if is_both else value  # type: ignore[dict-item]
         out["providerMetadata"] = metadata
     return out
 

@@ -12,6 +12,8 @@ from typing import Any, Literal
 from msgspec import UNSET, Struct, UnsetType
 from msgspec.structs import replace
 
+from memory.messages.names import provider_id
+
 Options = Mapping[str, Any]
 """Provider options by namespace: `{"anthropic": {"signature": ...}}`."""
 
@@ -137,6 +139,15 @@ class Prompt(Struct, frozen=True):
         return Prompt(tuple(messages))
 
 
+def own_origin(options: Options | None) -> Origin | None:
+    """The stamp of a part itself (`mastra.provider`, `protocol`, `modelId`), or None when it carries none."""
+    stamp = options.get("mastra") if options else None
+    provider = stamp.get("provider") if isinstance(stamp, Mapping) else None
+    if not isinstance(stamp, Mapping) or not isinstance(provider, str) or not provider:
+        return None
+    return Origin(provider_id(provider), stamp.get("protocol") or "", stamp.get("modelId") or "")
+
+
 def raw_block(part: Part, namespace: str) -> Mapping[str, Any] | None:
     """The wire block that this provider wrote and we do not know: it goes back to it as it came, and nowhere else.
 
@@ -158,6 +169,29 @@ def holds_raw_block(part: Part) -> bool:
 def prompt_to_json(prompt: Prompt) -> list[dict[str, Any]]:
     """The prompt as JSON values. Ours and never sent: `id` of a message, `pending: true` of a call."""
     return [_message_to_json(message) for message in prompt.messages]
+
+
+def prompt_to_json_like(prompt: Prompt, source: Prompt, given: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """The prompt as JSON values; messages and parts it shares with `source`, read from `given`, are those given.
+
+    So what a rule left alone comes back as it was spelt, unknown keys too.
+    """
+    whole: dict[int, Mapping[str, Any]] = {}
+    pieces: dict[int, Any] = {}
+    for message, value in zip(source.messages, given, strict=True):
+        whole[id(message)] = value
+        if not isinstance(message.content, str):
+            pieces |= {id(part): piece for part, piece in zip(message.content, value["content"], strict=True)}
+    out: list[dict[str, Any]] = []
+    for message in prompt.messages:
+        if id(message) in whole:
+            out.append(dict(whole[id(message)]))
+            continue
+        made = _message_to_json(message)
+        if not isinstance(message.content, str):
+            made["content"] = [pieces.get(id(p), j) for p, j in zip(message.content, made["content"], strict=True)]
+        out.append(made)
+    return out
 
 
 def prompt_from_json(messages: Iterable[Mapping[str, Any]]) -> Prompt:
@@ -216,10 +250,10 @@ def _message_from_json(message: Mapping[str, Any], place: str) -> Message:
 
 
 def _options(value: Mapping[str, Any]) -> Options | None:
-    options = value.get("providerOptions")
-    if options is None:
-        options = value.get("providerMetadata")
-    return options if isinstance(options, Mapping) else None
+    options, metadata = value.get("providerOptions"), value.get("providerMetadata")
+    if not isinstance(metadata, Mapping):
+        return options if isinstance(options, Mapping) else None
+    return {**metadata, **options} if isinstance(options, Mapping) else metadata
 
 
 def _part_from_json(part: Any, place: str) -> Part:
@@ -231,9 +265,12 @@ def _part_from_json(part: Any, place: str) -> Part:
             case "text":
                 return Text(part.get("text") or "", options)
             case "reasoning":
-                return Reasoning(part.get("text") or "", options)
+                return Reasoning(part.get("text") or "", options, None, own_origin(options))
             case "file":
-                return File(part.get("mediaType") or "", part.get("data") or "", part.get("filename"), options)
+                media_type = part.get("mediaType") or part.get("mimeType")
+                if not isinstance(media_type, str):
+                    raise KeyError("mediaType")
+                return File(media_type, part.get("data") or "", part.get("filename"), options)
             case "image":
                 return File(part.get("mediaType") or "image/unknown", part.get("image") or "", None, options)
             case "tool-call":
@@ -247,6 +284,11 @@ def _part_from_json(part: Any, place: str) -> Part:
                 )
             case "tool-result":
                 output = part["output"]
+                compact = part.get("modelOutput", part.get("model_output"))
+                if compact is not None:
+                    mastra = (options or {}).get("mastra")
+                    kept = mastra if isinstance(mastra, Mapping) else {}
+                    options = {**(options or {}), "mastra": {**kept, "modelOutput": compact}}
                 return ToolResult(
                     part["toolCallId"],
                     part.get("toolName") or "",

@@ -80,6 +80,12 @@ def tool_invocations(content: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
         yield from (entry for entry in legacy if isinstance(entry, dict))
 
 
+def rank_of(invocation: Mapping[str, Any]) -> int:
+    """How far a tool invocation has come, from 0 to 4 (final); -1 for a state nobody knows."""
+    state = invocation.get("state")
+    return RANKS.get(state, -1) if isinstance(state, str) else -1
+
+
 def origin_of(content: Mapping[str, Any]) -> Origin | None:
     """The stamp of a turn (`metadata.provider`, `protocol`, `modelId`), or None when it carries none."""
     metadata = content.get("metadata")
@@ -168,7 +174,7 @@ def _check_part(part: Any, place: str) -> Iterator[FieldError]:
         for key in ("toolCallId", "toolName"):
             if not isinstance(invocation.get(key), str):
                 yield FieldError(f"{place}.toolInvocation.{key}", "expected a text")
-        if invocation.get("state") not in RANKS:
+        if rank_of(invocation) < 0:
             yield FieldError(f"{place}.toolInvocation.state", f"expected one of {', '.join(RANKS)}")
 
 

@@ -1,0 +1,70 @@
+"""What ninja leaves open: addresses and methods that do not exist, and the shapes in the OpenAPI document."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from django.http import HttpRequest, HttpResponseNotAllowed
+from django.http.response import HttpResponseBase
+from django.urls import URLPattern, URLResolver, re_path
+from ninja import NinjaAPI
+from ninja.errors import AuthenticationError
+from ninja.openapi.schema import OpenAPISchema
+from ninja.operation import Operation
+
+from compat_admin.api.auth import caller_of
+from compat_admin.api.documents import COMPONENTS
+from compat_admin.api.errors import problem_for
+from compat_admin.api.refused import Refused
+
+View = Callable[..., HttpResponseBase]
+
+
+class Api(NinjaAPI):
+    """A NinjaAPI that owns every address below its own: each failure is a problem document, also where no route is."""
+
+    @property
+    def urls(self) -> tuple[list[URLResolver | URLPattern], str, str]:
+        patterns, app_name, namespace = super().urls
+        entered: list[URLResolver | URLPattern] = [
+            URLPattern(pattern.pattern, _entered(pattern.callback), pattern.default_args, pattern.name)
+            for pattern in patterns
+            if isinstance(pattern, URLPattern)
+        ]
+        return [*entered, re_path("", _entered(_nothing_here))], app_name, namespace
+
+    def get_openapi_operation_id(self, operation: Operation) -> str:
+        return operation.view_func.__name__
+
+    def get_openapi_schema(self, **options: Any) -> OpenAPISchema:
+        schema = super().get_openapi_schema(**options)
+        schema["components"]["schemas"].update(COMPONENTS)
+        return schema
+
+
+def _entered(view: View) -> View:
+    def enter(request: HttpRequest, **kwargs: Any) -> HttpResponseBase:
+        try:
+            response = view(request, **kwargs)
+            if isinstance(response, HttpResponseNotAllowed):
+                allowed = response["Allow"]
+                raise Refused(405, "method_not_allowed", f"allowed here: {allowed}", headers={"Allow": allowed})
+        except Exception as error:  # noqa: BLE001  # Nothing may leave as a page or a traceback; it is logged there.
+            response = problem_for(request, _unless_unknown(request, error))
+        response.headers.setdefault("Cache-Control", "no-store")
+        return response
+
+    return enter
+
+
+def _nothing_here(request: HttpRequest) -> HttpResponseBase:
+    raise Refused(404, "not_found", "there is nothing at this address")
+
+
+def _unless_unknown(request: HttpRequest, error: Exception) -> Exception:
+    """The error, or the one that comes before all others: no route has asked for the key yet."""
+    try:
+        return AuthenticationError() if caller_of(request) is None else error
+    except Exception as failure:  # noqa: BLE001  # The key could not be looked up; `problem_for` logs it.
+        return failure

@@ -1,0 +1,74 @@
+"""Runs and their attempts: the ledger, as it was written."""
+
+from __future__ import annotations
+
+import zlib
+
+from msgspec import structs
+from ninja import Router
+
+from compat_admin.api.auth import READ, ApiRequest
+from compat_admin.api.bodies import raw_json
+from compat_admin.api.documents import documents
+from compat_admin.api.schemas import AttemptAnswer, Limit, RunAnswer, SeenResponse, SentRequest
+from memory import queries
+from memory.models import Attempt
+from memory.queries import AttemptItem, Page, RunItem
+
+router = Router(tags=["runs"])
+
+
+@router.get("/runs", auth=READ, **documents(Page[RunItem]))
+def list_runs(
+    request: ApiRequest,
+    limit: Limit = 20,
+    cursor: str | None = None,
+    thread_id: str | None = None,
+    status: str | None = None,
+    agent_id: str | None = None,
+) -> Page[RunItem]:
+    """Runs, newest first. A key of a resource sees that resource's only."""
+    return queries.runs_page(
+        request.auth, cursor=cursor, limit=limit, thread_id=thread_id, status=status, agent_id=agent_id
+    )
+
+
+@router.get("/runs/{run_id}", auth=READ, **documents(RunAnswer))
+def read_run(request: ApiRequest, run_id: str) -> RunAnswer:
+    """A run with its input and every attempt: what was sent, what came, what was decided and why."""
+    detail = queries.run_detail(request.auth, run_id)
+    bodies = _bodies(run_id)
+    return RunAnswer(
+        **structs.asdict(detail.run),
+        input=raw_json(detail.input),
+        settings=raw_json(detail.settings),
+        message_ids=detail.message_ids,
+        rules_hash=detail.rules_hash,
+        attempts=[_attempt(item, *bodies[item.number]) for item in detail.attempts],
+    )
+
+
+def _attempt(item: AttemptItem, sent: bytes, came: bytes) -> AttemptAnswer:
+    fields = structs.asdict(item)
+    request = SentRequest(
+        headers=fields.pop("request_headers"),
+        body=raw_json(sent or b"null"),
+        size_bytes=fields.pop("request_size"),
+        sha256=fields.pop("request_sha256"),
+    )
+    response = SeenResponse(
+        headers=fields.pop("response_headers"),
+        body=raw_json(came or b"null"),
+        size_bytes=fields.pop("response_size"),
+    )
+    fields.update(changes=raw_json(item.changes), findings=raw_json(item.findings))
+    return AttemptAnswer(**fields, request=request, response=response)
+
+
+def _bodies(run_id: str) -> dict[int, tuple[bytes, bytes]]:
+    """The bytes sent and received by attempt number, read at once."""
+    rows = Attempt.objects.filter(run=run_id).values_list("number", "request_body", "response_body")
+    return {
+        number: (zlib.decompress(sent) if sent else b"", zlib.decompress(came) if came else b"")
+        for number, sent, came in rows
+    }

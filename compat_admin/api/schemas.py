@@ -1,0 +1,339 @@
+"""What callers send and get, field by field. A field that is not named here is refused."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Annotated, Any, Generic, Literal, TypeVar
+
+from msgspec import UNSET, Meta, Raw, Struct, UnsetType
+from pydantic import Field
+
+from memory.queries import MAX_LIMIT, RuleSettingItem, RunItem
+from memory.services.rules import State
+
+T = TypeVar("T")
+
+Limit = Annotated[int, Field(ge=1, le=MAX_LIMIT, description="Items of a page.")]
+
+JsonObject = dict[str, Any]
+GivenId = Annotated[str, Meta(min_length=1)]
+
+
+class Answer(Struct, Generic[T], frozen=True):
+    """All there is of something that has no pages."""
+
+    items: list[T]
+
+
+# Threads and messages
+
+
+class NewThread(Struct, frozen=True, forbid_unknown_fields=True):
+    """A thread to be made. The id is made up where none is given, the resource is then the key's own."""
+
+    resource_id: str = ""
+    id: GivenId | None = None
+    title: str = ""
+    metadata: JsonObject = {}
+    agent_id: str | None = None
+
+
+class ThreadChange(Struct, frozen=True, forbid_unknown_fields=True):
+    """Fields to replace, metadata as a whole."""
+
+    title: str | UnsetType = UNSET
+    metadata: JsonObject | UnsetType = UNSET
+    agent_id: str | UnsetType | None = UNSET
+
+
+class NewMessages(Struct, frozen=True, forbid_unknown_fields=True):
+    """Messages in stored form, or in prompt form: `content` is a text or a list of prompt parts."""
+
+    messages: Annotated[list[JsonObject], Meta(min_length=1)]
+
+
+class StoredMessage(Struct, frozen=True):
+    """A message as it is stored; `content` is the row's text, key by key as it came."""
+
+    id: str
+    role: str
+    createdAt: str
+    threadId: str
+    resourceId: str
+    type: str
+    content: Raw
+    seq: int
+    version: int
+
+
+class SavedMessage(Struct, frozen=True):
+    """Where a message is stored."""
+
+    id: str
+    seq: int
+    version: int
+
+
+# Agents and providers
+
+
+class NewAgent(Struct, frozen=True, forbid_unknown_fields=True):
+    """An agent to be made. Without any list it gets the default processors, which then stand in its row."""
+
+    name: str
+    model: str
+    id: GivenId | UnsetType = UNSET
+    instructions: str | UnsetType = UNSET
+    tools: list[JsonObject] | UnsetType = UNSET
+    settings: JsonObject | UnsetType = UNSET
+    input_processors: list[str | JsonObject] | UnsetType = UNSET
+    output_processors: list[str | JsonObject] | UnsetType = UNSET
+    error_processors: list[str | JsonObject] | UnsetType = UNSET
+    processors: list[str | JsonObject] | UnsetType = UNSET
+    max_steps: int | UnsetType = UNSET
+    max_processor_retries: int | UnsetType | None = UNSET
+    model_max_retries: int | UnsetType = UNSET
+
+
+class AgentChange(Struct, frozen=True, forbid_unknown_fields=True):
+    """Fields of an agent to replace."""
+
+    name: str | UnsetType = UNSET
+    model: str | UnsetType = UNSET
+    instructions: str | UnsetType = UNSET
+    tools: list[JsonObject] | UnsetType = UNSET
+    settings: JsonObject | UnsetType = UNSET
+    input_processors: list[str | JsonObject] | UnsetType = UNSET
+    output_processors: list[str | JsonObject] | UnsetType = UNSET
+    error_processors: list[str | JsonObject] | UnsetType = UNSET
+    processors: list[str | JsonObject] | UnsetType = UNSET
+    max_steps: int | UnsetType = UNSET
+    max_processor_retries: int | UnsetType | None = UNSET
+    model_max_retries: int | UnsetType = UNSET
+
+
+class AgentItem(Struct, frozen=True):
+    """An agent: model, instructions, tools its callers execute, three processor lists, limits."""
+
+    id: str
+    name: str
+    model: str
+    instructions: str
+    tools: list[Any]
+    settings: JsonObject
+    input_processors: list[Any]
+    output_processors: list[Any]
+    error_processors: list[Any]
+    max_steps: int
+    max_processor_retries: int | None
+    model_max_retries: int
+    created_at: datetime
+    updated_at: datetime
+
+
+class ProviderItem(Struct, frozen=True):
+    """A connection. `key_ref` names where its key is found; the key itself is never shown."""
+
+    id: str
+    title: str
+    protocol: str
+    base_url: str
+    key_ref: str
+    has_key: bool
+
+
+# Rules
+
+
+class RuleItem(Struct, frozen=True):
+    """A rule. `state` is what counts where no provider or agent has a switch of its own."""
+
+    id: str
+    family: str
+    provider: str
+    title: str
+    acts: str
+    confidence: str
+    why: str
+    default: str
+    state: str
+    switches: list[RuleSettingItem]
+
+
+class RuleChange(Struct, frozen=True, forbid_unknown_fields=True):
+    """A state for everybody, or for a provider or an agent."""
+
+    state: State
+    provider: str | None = None
+    agent_id: str | None = None
+
+
+# Previews and runs
+
+
+class Imported(Struct, frozen=True, forbid_unknown_fields=True):
+    """A provider's own request body."""
+
+    format: str
+    body: JsonObject
+
+
+class PreviewWanted(Struct, frozen=True, forbid_unknown_fields=True):
+    """A history, from a stored thread or given here, and the provider and model it is to be written for."""
+
+    provider: str
+    model: str
+    thread_id: str | None = None
+    messages: list[JsonObject] | Imported | None = None
+    format: str | None = None
+    body: JsonObject | None = None
+    """With `format`: a provider's own request body, as in `messages`."""
+    agent_id: str | None = None
+    settings: JsonObject | None = None
+    rules: dict[str, State] | None = None
+
+
+class PreviewedRequest(Struct, frozen=True):
+    """The call as it would be made, without its key."""
+
+    method: str
+    url: str
+    headers: dict[str, str]
+    body: Raw
+    size_bytes: int
+
+
+class PreviewedChange(Struct, frozen=True):
+    """A change by a rule; `stored` and `sent` are JSON pointers into the stored messages and the request's body."""
+
+    number: int
+    rule: str
+    family: str
+    severity: str
+    stored: str | None
+    sent: str | None
+    message_id: str
+    before: Any
+    after: Any
+    reason: str
+    loss: str
+
+
+class PreviewedFinding(Struct, frozen=True):
+    """A change that was not made, because its rule only reports."""
+
+    rule: str
+    place: str
+    severity: str
+    reason: str
+    would_do: str
+
+
+class PreviewAnswer(Struct, frozen=True):
+    """What a call would send, and every change to get there."""
+
+    provider: str
+    model: str
+    protocol: str
+    prompt: list[JsonObject]
+    request: PreviewedRequest
+    changes: list[PreviewedChange]
+    findings: list[PreviewedFinding]
+
+
+class GenerateWanted(Struct, frozen=True, forbid_unknown_fields=True):
+    """A turn: a text or messages, in stored or prompt form. `background` answers at once and runs later."""
+
+    messages: str | list[JsonObject]
+    thread_id: str | None = None
+    resource_id: str | None = None
+    model: str | None = None
+    settings: JsonObject | None = None
+    tools: list[JsonObject] | None = None
+    tool_choice: str | JsonObject | None = None
+    background: bool = False
+
+
+class CalledTool(Struct, frozen=True):
+    """A tool call that the caller is asked to execute."""
+
+    id: str
+    name: str
+    arguments: Any
+
+
+class GenerateAnswer(Struct, frozen=True):
+    """A finished turn."""
+
+    run_id: str
+    thread_id: str | None
+    status: str
+    text: str
+    finish_reason: str
+    tool_calls: list[CalledTool]
+    usage: JsonObject
+    attempt_count: int
+    message_ids: list[str]
+
+
+class QueuedRun(Struct, frozen=True):
+    """A turn that will be run."""
+
+    run_id: str
+    thread_id: str | None
+    status: Literal["queued"]
+
+
+class SentRequest(Struct, frozen=True):
+    """What an attempt sent; `body` holds the very bytes, null where none were kept."""
+
+    headers: JsonObject
+    body: Raw
+    size_bytes: int
+    sha256: str
+
+
+class SeenResponse(Struct, frozen=True):
+    """What came back; a `body` that is no JSON comes as a text."""
+
+    headers: JsonObject
+    body: Raw
+    size_bytes: int
+
+
+class AttemptAnswer(Struct, frozen=True):
+    """One call to a provider and what was decided after it. Times ending in `_ms` are milliseconds."""
+
+    number: int
+    provider: str
+    protocol: str
+    model_id: str
+    url: str
+    request: SentRequest
+    changes: Raw
+    findings: Raw
+    status: int | None
+    response: SeenResponse
+    provider_request_id: str
+    error_class: str
+    error_message: str
+    decision: str
+    reason: str
+    asked_by: str
+    matched: str
+    delay_wanted_ms: float | None
+    delay_granted_ms: float | None
+    slept_ms: float | None
+    usage: JsonObject
+    started_at: datetime
+    finished_at: datetime
+
+
+class RunAnswer(RunItem, frozen=True):
+    """A run with its input and its attempts in order."""
+
+    input: Raw
+    settings: Raw
+    message_ids: list[str]
+    rules_hash: str
+    attempts: list[AttemptAnswer]
