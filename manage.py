@@ -46,7 +46,7 @@ def prepare_demo(arguments: list[str]) -> None:
         COMPAT_ADMIN_DEBUG="false",
         COMPAT_ADMIN_HTTPS="false",
         DATABASE_URL=f"sqlite:///{quote((folder / 'demo.sqlite3').as_posix())}",
-        CELERY_BROKER_URL="memory://",
+        CELERY_BROKER_URL="memory://localhost",
     )
 
 

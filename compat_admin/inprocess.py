@@ -7,10 +7,12 @@ from __future__ import annotations
 
 import re
 import threading
+import warnings
 from typing import Any
 
 import celery.apps.worker
 from celery.beat import EmbeddedService
+from celery.platforms import SecurityWarning
 from waitress.server import create_server
 from waitress.task import ThreadedTaskDispatcher
 
@@ -70,6 +72,8 @@ class Workers:
     """Celery's worker and clock as threads: one worker for short jobs, one for background runs, which may wait long."""
 
     def __init__(self, *, jobs: int = 2, runs: int = 8) -> None:
+        # It warns of root because of pickled tasks, and these are JSON from this very process.
+        warnings.filterwarnings("ignore", category=SecurityWarning)
         # Signals can be handled by the main thread only, and that one is not Celery's here.
         for name in dir(celery.apps.worker):
             if name.startswith("install_") and "handler" in name:

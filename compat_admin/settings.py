@@ -164,7 +164,7 @@ SILENCED_SYSTEM_CHECKS = [
 
 # Tasks
 
-CELERY_BROKER_URL = env.broker_url("CELERY_BROKER_URL", "memory://")
+CELERY_BROKER_URL = env.broker_url("CELERY_BROKER_URL", "memory://localhost")
 # Redis hands a task out again when it was not confirmed for this long, so no task may take longer.
 _longest_task_s = env.integer("COMPAT_ADMIN_LONGEST_TASK_S", 3600, minimum=60, maximum=86_400)
 if CELERY_BROKER_URL.startswith("memory:"):

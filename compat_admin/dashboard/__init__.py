@@ -1,0 +1,1 @@
+"""The operators' door: pages in the browser, readable and workable without script."""

@@ -1,0 +1,224 @@
+"""What would be sent, of a stored thread or of a history that somebody pastes. Nothing is called or stored."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from django.http import HttpResponse
+from django.urls import reverse
+from django.utils.http import urlencode
+from msgspec import Struct
+
+from compat_admin.dashboard import xray
+from compat_admin.dashboard.pages import OperatorRequest, caller, plain_file, render_page
+from compat_admin.dashboard.shown import cut
+from compat_admin.dashboard.threads import USUAL_PROVIDERS, labels_of
+from memory.access import thread_for
+from memory.errors import EncodingError, InvalidInput, NotFound
+from memory.messages.names import PROVIDERS
+from memory.messages.stored import decode_json
+from memory.models import Agent
+from memory.providers import ENTRIES, PROTOCOLS
+from memory.services import preview as service
+from memory.services.preview import Preview
+
+WINDOW = 200
+AGENTS_LISTED = 200
+SHOWN_BODY_BYTES = 64_000
+STORED_FORM = "stored"
+# A model to begin with, so that a first look needs no typing.
+USUAL_MODELS = {"anthropic": "claude-opus-4-6", "openai": "gpt-5", "cerebras": "gpt-oss-120b"}
+
+
+class Asked(Struct, frozen=True):
+    """What a preview is asked for."""
+
+    provider: str
+    model: str
+    agent: str
+    off: tuple[str, ...]
+    last: int
+
+    @property
+    def query(self) -> str:
+        return self.query_with()
+
+    def query_with(self, **changed: Any) -> str:
+        """The query of this preview, or of one that differs."""
+        values: dict[str, Any] = {
+            "provider": self.provider,
+            "model": self.model,
+            "agent": self.agent,
+            "off": self.off,
+            "last": self.last,
+        }
+        values |= changed
+        if values["last"] == WINDOW:
+            del values["last"]
+        return urlencode({name: value for name, value in values.items() if value}, doseq=True)
+
+    @property
+    def rules(self) -> dict[str, str]:
+        return dict.fromkeys(self.off, "off")
+
+    @property
+    def switches(self) -> list[tuple[str, str]]:
+        """The rules that are off for this look, each with the query of the look with it on again."""
+        return [(rule, self.query_with(off=[other for other in self.off if other != rule])) for rule in self.off]
+
+
+def thread_preview(request: OperatorRequest, thread_id: str) -> HttpResponse:
+    """The x-ray of a thread."""
+    thread = thread_for(caller(request), thread_id)
+    agents = _agents()
+    asked = _asked(request.GET, agents, thread_agent=thread.agent_id, last_provider=thread.last_provider)
+    context: dict[str, Any] = {
+        "section": "threads",
+        "thread": thread,
+        "tab": "preview",
+        "asked": asked,
+        "agents": agents,
+        "providers": _speakable(),
+        "here": reverse("thread-preview", args=[thread.id]),
+        "wider": asked.query_with(last=asked.last * 5) if thread.message_count > asked.last else "",
+    }
+    status = 200
+    try:
+        shown = _preview(request, asked, thread_id=thread.id, last=asked.last)
+    except (InvalidInput, EncodingError, NotFound) as error:
+        status = 422
+        context["error"] = str(error)
+    else:
+        context |= _result(shown, asked, labels=labels_of(thread, asked.last))
+    return render_page(request, "preview/thread.html", fragment="preview/_result.html", context=context, status=status)
+
+
+def thread_request_file(request: OperatorRequest, thread_id: str) -> HttpResponse:
+    """The exact bytes that would be sent for the whole thread."""
+    thread = thread_for(caller(request), thread_id)
+    asked = _asked(request.GET, _agents(), thread_agent=thread.agent_id, last_provider=thread.last_provider)
+    body = _preview(request, asked, thread_id=thread.id).request.body
+    return plain_file(body, filename=f"{asked.provider}-request.json", content_type="application/json", save=True)
+
+
+def paste(request: OperatorRequest) -> HttpResponse:
+    """A history from a text box or a file, looked at as a thread would be."""
+    values = request.POST if request.method == "POST" else request.GET
+    agents = _agents()
+    asked = _asked(values, agents)
+    context: dict[str, Any] = {
+        "section": "preview",
+        "asked": asked,
+        "agents": agents,
+        "providers": _speakable(),
+        "formats": [*PROTOCOLS, STORED_FORM],
+        "format": values.get("format", ""),
+        "text": values.get("history", ""),
+        "errors": {},
+        "option_fields": ("provider", "model", "format", "agent", "off"),
+    }
+    if request.method != "POST":
+        return render_page(request, "preview/paste.html", context=context)
+    upload = request.FILES.get("file")
+    raw = upload.read() if upload is not None else context["text"].encode("utf-8", "surrogatepass")
+    try:
+        shown = _preview(request, asked, **_source(raw, context["format"]))
+    except (InvalidInput, EncodingError, NotFound) as error:
+        context["errors"] = _by_field(error)
+        return render_page(request, "preview/paste.html", fragment="preview/_paste.html", context=context, status=422)
+    if "download" in request.POST:
+        body = shown.request.body
+        return plain_file(body, filename=f"{asked.provider}-request.json", content_type="application/json", save=True)
+    labels = {message["id"]: (f"#{i}", "") for i, message in enumerate(shown.messages, start=1)}
+    context |= _result(shown, asked, labels=labels)
+    return render_page(request, "preview/paste.html", fragment="preview/_paste.html", context=context)
+
+
+def _source(raw: bytes, format_: str) -> dict[str, Any]:
+    if not raw.strip():
+        raise InvalidInput("Paste a history or choose a file.", field="history")
+    try:
+        value = decode_json(raw)
+    except InvalidInput as error:
+        raise InvalidInput(f"This is {error}", field="history") from error
+    if format_ != STORED_FORM:
+        if not isinstance(value, dict):
+            raise InvalidInput("Expected the body of a request, an object with messages.", field="history")
+        return {"imported": (format_, value)}
+    if isinstance(value, dict):
+        value = value.get("messages")
+    if not isinstance(value, list) or not all(isinstance(message, dict) for message in value):
+        raise InvalidInput("Expected a list of stored messages.", field="history")
+    return {"messages": value}
+
+
+def _by_field(error: Exception) -> dict[str, list[str]]:
+    """Sentences by the field of the form they stand under; places inside the history belong to its box."""
+    names = {"provider": "provider", "model": "model", "format": "format", "agent_id": "agent", "rules": "off"}
+    found: dict[str, list[str]] = {}
+    for one in getattr(error, "errors", ()):
+        field = names.get(one.field.partition(".")[0], "history")
+        place = f"{one.field}: " if field == "history" and one.field not in ("history", "messages", "body") else ""
+        found.setdefault(field, []).append(f"{place}{one.message}")
+    return found or {"history": [str(error)]}
+
+
+def _preview(request: OperatorRequest, asked: Asked, **source: Any) -> Preview:
+    return service.preview(
+        caller(request),
+        provider=asked.provider,
+        model=asked.model,
+        agent_id=asked.agent or None,
+        rules=asked.rules,
+        **source,
+    )
+
+
+def _result(shown: Preview, asked: Asked, *, labels: Mapping[str, tuple[str, str]]) -> dict[str, Any]:
+    body = shown.request.body
+    return {
+        "preview": shown,
+        "xray": xray.build(
+            messages=shown.messages, landed=shown.landed, changes=shown.changes, body=body, labels=labels
+        ),
+        "body": cut(body.decode("utf-8", "replace"), SHOWN_BODY_BYTES),
+        "without": {
+            change.rule: asked.query_with(off=[*asked.off, change.rule])
+            for change in shown.changes
+            if change.rule not in asked.off
+        },
+    }
+
+
+def _asked(
+    values: Mapping[str, str],
+    agents: list[tuple[str, str, str]],
+    *,
+    thread_agent: str | None = None,
+    last_provider: str = "",
+) -> Asked:
+    """What the form says; where it says nothing, the agent's model, or the first provider the thread was not on."""
+    agent = values.get("agent", "")
+    model_of = {id_: model for id_, _, model in agents}
+    own_provider, _, own_model = model_of.get(agent or thread_agent or "", "").partition("/")
+    provider = values.get("provider", "") or (own_provider if own_provider in _speakable() else "")
+    if not provider:
+        provider = next(name for name in USUAL_PROVIDERS if name != last_provider)
+    model = values.get("model", "").strip()
+    if not model:
+        model = own_model if provider == own_provider else USUAL_MODELS.get(provider, "any-model")
+    off = values.getlist("off") if hasattr(values, "getlist") else []
+    last = values.get("last", "")
+    window = min(int(last), 100_000) if last.isascii() and last.isdigit() and len(last) < 7 else WINDOW
+    return Asked(provider, model, agent, tuple(rule for rule in off if rule), max(1, window))
+
+
+def _agents() -> list[tuple[str, str, str]]:
+    """Id, name and model of the agents to choose from."""
+    return list(Agent.objects.order_by("name", "id").values_list("id", "name", "model")[:AGENTS_LISTED])
+
+
+def _speakable() -> list[str]:
+    """Providers whose protocol we can write."""
+    return [name for name in PROVIDERS if ENTRIES[name].protocol in PROTOCOLS]

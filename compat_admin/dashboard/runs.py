@@ -1,0 +1,313 @@
+"""Runs: the list, one with its attempts and why each was followed by another or not, and running one again."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import Any, Literal
+
+import msgspec
+from django.contrib import messages
+from django.http import HttpResponse, HttpResponseRedirect
+from django.urls import reverse
+from django.utils.http import urlencode
+from msgspec import Struct
+
+from compat_admin.dashboard.json_lines import lines
+from compat_admin.dashboard.pages import OperatorRequest, caller, plain_file, render_page
+from compat_admin.dashboard.shown import Cut, cut
+from compat_admin.dashboard.tags import milliseconds, plural, seconds
+from memory import queries
+from memory.access import run_for
+from memory.errors import InvalidInput, NotFound, RunFailed
+from memory.messages.stored import decode_json
+from memory.models import Thread
+from memory.queries import AttemptItem, RunDetail, RunItem
+from memory.services import runs as service
+
+PER_PAGE = 40
+SHOWN_BODY_BYTES = 64_000
+LAID_OUT_BYTES = 256_000
+SHOWN_LINES = 400
+STATUSES = ("queued", "running", "waiting", "succeeded", "failed", "stopped", "cancelled", "interrupted")
+LIVE = ("queued", "running")
+AGAIN = ("failed", "interrupted", "cancelled", "stopped")
+
+Mark = Literal["ok", "warn", "err", "live", ""]
+_MARKS: dict[str, Mark] = {"succeeded": "ok", "failed": "err", "stopped": "warn", "cancelled": "warn"}
+_MARKS |= {"interrupted": "err", "queued": "live", "running": "live", "waiting": "warn"}
+_TICKS_S = (0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 30, 60, 120, 300, 600, 1800, 3600)
+
+
+class Try(Struct, frozen=True):
+    """An attempt in words. `did` and `why` are the decision; `waited` is empty where the next one came at once."""
+
+    item: AttemptItem
+    mark: Mark
+    title: str
+    took_s: float
+    did: str
+    why: str
+    waited: str
+
+
+class Bar(Struct, frozen=True):
+    """A piece of the scale: `x` and `width` in percent of the whole; attempts have a number, waits a label."""
+
+    x: str
+    width: str
+    mark: str
+    number: int
+    label: str
+    title: str
+
+
+class Scale(Struct, frozen=True):
+    """A run drawn to scale."""
+
+    total_s: float
+    calls_s: float
+    waits_s: float
+    bars: list[Bar]
+    ticks: list[tuple[str, str]]
+    labels: list[tuple[str, str]]
+
+
+class Body(Struct, frozen=True):
+    """What was sent or came back: as JSON lines where it is JSON of a bearable size, else its beginning."""
+
+    lines: list[Any]
+    hidden_lines: int
+    text: Cut
+    size: int
+
+
+def run_list(request: OperatorRequest) -> HttpResponse:
+    """Runs, newest first."""
+    given = {name: request.GET.get(name, "") for name in ("status", "thread", "agent")}
+    filters = {name: value for name, value in given.items() if value}
+    page = queries.runs_page(
+        caller(request),
+        cursor=request.GET.get("cursor") or None,
+        limit=PER_PAGE,
+        status=filters.get("status"),
+        thread_id=filters.get("thread"),
+        agent_id=filters.get("agent"),
+    )
+    thread_ids = {run.thread_id for run in page.items if run.thread_id}
+    context = {
+        "section": "runs",
+        "page": page,
+        "titles": dict(Thread.objects.filter(id__in=thread_ids).values_list("id", "title")),
+        "marks": _MARKS,
+        "filters": filters,
+        "without": {name: _query({k: v for k, v in filters.items() if k != name}) for name in filters},
+        "older": _query({**filters, "cursor": page.next_cursor or ""}),
+        "is_later": bool(request.GET.get("cursor")),
+        "statuses": STATUSES,
+        "took": {run.id: (run.finished_at - run.created_at).total_seconds() for run in page.items if run.finished_at},
+    }
+    return render_page(request, "runs/list.html", fragment="runs/_rows.html", context=context)
+
+
+def run_page(request: OperatorRequest, run_id: str) -> HttpResponse:
+    """A run with its attempts; one of them is open at the side."""
+    detail = queries.run_detail(caller(request), run_id)
+    tries = [_try(attempt, detail.run) for attempt in detail.attempts]
+    chosen = _chosen(request.GET.get("attempt", ""), tries)
+    sent = came = None
+    if chosen is not None:
+        sent, came = (_body(body) for body in queries.attempt_bodies(run_id, chosen.item.number))
+    title = Thread.objects.filter(id=detail.run.thread_id).values_list("title", flat=True).first()
+    last_changes = _json_list(detail.attempts[-1].changes) if detail.attempts else []
+    context = {
+        "section": "runs",
+        "detail": detail,
+        "run": detail.run,
+        "thread_title": title,
+        "mark": _MARKS.get(detail.run.status, ""),
+        "headline": headline(detail),
+        "tries": tries,
+        "scale": scale(detail.attempts),
+        "usage": usage(detail.run.usage),
+        "change_count": len(last_changes),
+        "rule_count": len({change.get("rule") for change in last_changes}),
+        "chosen": chosen,
+        "changes": _json_list(chosen.item.changes) if chosen else [],
+        "findings": _json_list(chosen.item.findings) if chosen else [],
+        "sent": sent,
+        "came": came,
+        "is_live": detail.run.status in LIVE,
+        "may_run_again": detail.run.status in AGAIN,
+        "input": cut(detail.input, SHOWN_BODY_BYTES),
+    }
+    return render_page(request, "runs/run.html", fragment="runs/_run.html", context=context)
+
+
+def body_file(request: OperatorRequest, run_id: str, number: int, which: str) -> HttpResponse:
+    """The exact bytes of an attempt's request or response."""
+    run = run_for(caller(request), run_id)
+    if which not in ("request", "response"):
+        raise NotFound("no such body")
+    sent, came = queries.attempt_bodies(run.id, number)
+    return plain_file(sent if which == "request" else came, filename=f"{run.id}-{number}-{which}.txt", save=True)
+
+
+def run_again(request: OperatorRequest, run_id: str) -> HttpResponse:
+    """Run a failed turn's input once more, and open the new run."""
+    try:
+        new_id = service.rerun(caller(request), run_id).run_id
+    except RunFailed as error:
+        new_id = error.run_id
+    except InvalidInput as error:
+        messages.error(request, f"It was not run: {error}.")
+        new_id = run_id
+    return HttpResponseRedirect(reverse("run", args=[new_id or run_id]))
+
+
+# A run in words
+
+
+def headline(detail: RunDetail) -> tuple[str, str]:
+    """What became of the run and why, as a sentence and what follows it."""
+    run, attempts = detail.run, detail.attempts
+    setbacks = [attempt for attempt in attempts if attempt.decision == "retry"]
+    waited = sum(attempt.slept_ms or 0 for attempt in attempts)
+    told = ". ".join(f"Attempt {attempt.number}: {_said(attempt)}" for attempt in setbacks[:3])
+    rest = f"{told}. " if told else ""
+    if waited:
+        rest += f"It waited {milliseconds(waited)} in all."
+    if run.status == "succeeded":
+        if not setbacks:
+            return "Answered at the first attempt.", ""
+        return f"Answered at attempt {run.attempt_count}, after {plural(len(setbacks), 'setback')}.", rest
+    last = attempts[-1] if attempts else None
+    why = run.error_message or (last.error_message if last else "")
+    reason = f" {last.reason[:1].upper()}{last.reason[1:]}" if last and last.decision != "answered" else ""
+    match run.status:
+        case "failed":
+            return (
+                f"Failed after {plural(run.attempt_count, 'attempt')}: {why or 'no reason is on record'}",
+                rest + reason,
+            )
+        case "stopped":
+            return f"A processor ended it: {why or 'it gave no reason'}", rest
+        case "cancelled":
+            return "It was cancelled.", rest + why
+        case "interrupted":
+            return (
+                "Its process went away before the end.",
+                "What it had written is kept. It can be run again.",
+            )
+        case "waiting":
+            return "Answered with tool calls; it waits for their results.", rest
+        case "queued":
+            return "It waits for its turn.", ""
+    return "It is running.", rest
+
+
+def _try(item: AttemptItem, run: RunItem) -> Try:
+    took = max(0.0, (item.finished_at - item.started_at).total_seconds())
+    did, why = {
+        "answered": ("Done", run.finish_reason or "answered"),
+        "retry": ("Again", _when_again(item)),
+        "give-up": ("Given up", item.reason or "nothing more was granted"),
+        "cancelled": ("Cancelled", item.reason),
+        "stopped": ("Stopped", item.reason),
+    }.get(item.decision, (item.decision.capitalize(), item.reason))
+    mark: Mark = "ok" if item.decision == "answered" else "warn" if item.status and item.status < 400 else "err"
+    waited = ""
+    if item.slept_ms:
+        waited = (
+            f"wanted {milliseconds(item.delay_wanted_ms) or 'nothing'}, granted {milliseconds(item.delay_granted_ms)}"
+        )
+    return Try(item, mark, _said(item), took, did, why, waited)
+
+
+def _when_again(item: AttemptItem) -> str:
+    delay = item.delay_granted_ms
+    when = f"after {milliseconds(delay)}" if delay else "at once"
+    return f"{when}: {item.reason}" if item.reason else f"{when}."
+
+
+def _said(item: AttemptItem) -> str:
+    """The outcome of a call: status and class of its error, or that it is complete."""
+    if item.decision == "answered":
+        return f"{item.status}, complete" if item.status else "complete"
+    words = [str(item.status) if item.status else "no answer", item.error_class.replace("-", " ")]
+    return ", ".join(word for word in words if word)
+
+
+def scale(attempts: Sequence[AttemptItem]) -> Scale | None:
+    """Attempts and the waits between them, to scale; None where there is nothing to draw."""
+    if not attempts:
+        return None
+    start, end = attempts[0].started_at, max(attempt.finished_at for attempt in attempts)
+    total = (end - start).total_seconds()
+    if total < 0.001:
+        return None
+
+    def percent(value_s: float) -> str:
+        return f"{value_s / total * 100:.2f}%"
+
+    bars: list[Bar] = []
+    labels: list[tuple[float, str]] = []
+    calls = 0.0
+    for attempt in attempts:
+        at = (attempt.started_at - start).total_seconds()
+        took = max(0.0, (attempt.finished_at - attempt.started_at).total_seconds())
+        calls += took
+        mark = "ok" if attempt.decision == "answered" else "warn" if attempt.status and attempt.status < 400 else "err"
+        title = f"Attempt {attempt.number}, {seconds(took)}, {_said(attempt)}"
+        bars.append(Bar(percent(at), percent(max(took, total * 0.004)), mark, attempt.number, "", title))
+        if labels and at / total - labels[-1][0] < 0.03:
+            labels[-1] = (labels[-1][0], f"{labels[-1][1]}, {attempt.number}")
+        else:
+            labels.append((at / total, str(attempt.number)))
+    for one, following in pairwise(attempts):
+        at = (one.finished_at - start).total_seconds()
+        gap = (following.started_at - one.finished_at).total_seconds()
+        if gap / total > 0.01:
+            label = f"waited {seconds(gap)}" if gap / total > 0.12 else ""
+            bars.append(Bar(percent(at), percent(gap), "wait", 0, label, percent(at + gap / 2)))
+    step = next((tick for tick in _TICKS_S if total / tick <= 8), _TICKS_S[-1])
+    ticks = [(percent(i * step), seconds(i * step)) for i in range(int(total / step) + 1)]
+    return Scale(
+        total_s=total,
+        calls_s=calls,
+        waits_s=max(0.0, total - calls),
+        bars=bars,
+        ticks=ticks,
+        labels=[(f"{at * 100:.2f}%", text) for at, text in labels],
+    )
+
+
+def usage(values: dict[str, Any]) -> dict[str, int | None]:
+    """Tokens in, out and from the cache, whichever are on record."""
+    names = {"in": "input_tokens", "out": "output_tokens", "cached": "cached_tokens"}
+    return {word: values[name] if isinstance(values.get(name), int) else None for word, name in names.items()}
+
+
+def _chosen(number: str, tries: Sequence[Try]) -> Try | None:
+    named = next((one for one in tries if str(one.item.number) == number), None)
+    return named or (tries[-1] if tries else None)
+
+
+def _body(body: bytes) -> Body:
+    text = cut(body.decode("utf-8", "replace"), SHOWN_BODY_BYTES)
+    if not body or len(body) > LAID_OUT_BYTES:
+        return Body([], 0, text, len(body))
+    try:
+        found = lines(decode_json(body))
+    except InvalidInput:
+        return Body([], 0, text, len(body))
+    return Body(list(found[:SHOWN_LINES]), max(0, len(found) - SHOWN_LINES), text, len(body))
+
+
+def _json_list(text: str) -> list[dict[str, Any]]:
+    value = msgspec.json.decode(text)
+    return [entry for entry in value if isinstance(entry, dict)] if isinstance(value, list) else []
+
+
+def _query(values: dict[str, str]) -> str:
+    return f"?{urlencode(values)}" if values else "?"

@@ -1,0 +1,146 @@
+import zlib
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.test import Client
+from django.utils import timezone
+
+from compat_admin.dashboard.runs import scale
+from memory.models import Run
+from memory.queries import attempts_of
+from tests.make import make_attempt, make_run, make_thread
+
+
+def failed_run(**fields: Any) -> Run:
+    """A run of three attempts: refused and repaired, overloaded and waited for, given up."""
+    start = timezone.now() - timedelta(minutes=5)
+    run = make_run(
+        make_thread(title="a thread"),
+        status="failed",
+        attempt_count=3,
+        error_class="overloaded",
+        error_message="Overloaded",
+        finished_at=timezone.now(),
+        **fields,
+    )
+    outcomes: list[dict[str, Any]] = [
+        {"status": 400, "error_message": "bad id", "decision": "retry", "reason": "the ids were repaired"},
+        {
+            "status": 529,
+            "decision": "retry",
+            "reason": "the provider asked for it",
+            "delay_wanted_ms": 8000,
+            "delay_granted_ms": 8000,
+            "slept_ms": 8003,
+        },
+        {"status": 529, "decision": "give-up", "reason": "the budget is used up"},
+    ]
+    for i, outcome in enumerate(outcomes):
+        began = start + timedelta(seconds=(0, 1, 11)[i])
+        make_attempt(
+            run,
+            started_at=began,
+            finished_at=began + timedelta(seconds=1),
+            asked_by="stream-error-retry-processor",
+            request_body=zlib.compress(b'{"model":"m","n":123456789012345678901234567890}'),
+            request_size=48,
+            response_body=zlib.compress(b"<html><script>alert(1)</script>"),
+            response_size=31,
+            **outcome,
+        )
+    return run
+
+
+class TestRunList:
+    def test_filters_by_state(self, pages: Client) -> None:
+        failed = failed_run()
+        fine = make_run(make_thread(), status="succeeded")
+
+        shown = pages.get("/runs/?status=failed").content.decode()
+
+        assert failed.id in shown
+        assert fine.id not in shown
+        assert "Nothing failed" in pages.get("/runs/?status=failed&thread=none").content.decode()
+
+    def test_costs_the_same_number_of_queries_with_more_rows(
+        self, pages: Client, django_assert_num_queries: Any
+    ) -> None:
+        failed_run()
+        with django_assert_num_queries(5):
+            pages.get("/runs/")
+        for _ in range(4):
+            failed_run()
+        with django_assert_num_queries(5):
+            pages.get("/runs/")
+
+
+class TestRun:
+    def test_begins_with_what_happened_and_tells_every_decision(self, pages: Client) -> None:
+        run = failed_run()
+
+        shown = pages.get(f"/runs/{run.id}/").content.decode()
+
+        for words in (
+            "Failed after 3 attempts: Overloaded",
+            "at once: the ids were repaired",
+            "after 8 s: the provider asked for it",
+            "wanted 8 s, granted 8 s",
+            "Given up",
+            "the budget is used up",
+            "stream-error-retry-processor",
+        ):
+            assert words in shown
+
+    def test_says_which_attempt_answered(self, pages: Client) -> None:
+        run = make_run(make_thread(), status="succeeded", attempt_count=2)
+        make_attempt(run, decision="retry", status=529)
+        make_attempt(run, decision="answered", status=200)
+
+        assert "Answered at attempt 2, after 1 setback." in pages.get(f"/runs/{run.id}/").content.decode()
+
+    def test_shows_the_bodies_without_running_them_and_gives_the_exact_bytes(self, pages: Client) -> None:
+        run = failed_run()
+
+        shown = pages.get(f"/runs/{run.id}/?attempt=1").content.decode()
+
+        assert "<script>alert" not in shown
+        assert "123456789012345678901234567890" in shown
+        file = pages.get(f"/runs/{run.id}/attempts/1/response/")
+        assert file.content == b"<html><script>alert(1)</script>"
+        assert file["Content-Type"].startswith("text/plain")
+        assert file["Content-Disposition"].startswith("attachment")
+        assert pages.get(f"/runs/{run.id}/attempts/9/response/").status_code == 404
+        assert pages.get(f"/runs/{run.id}/attempts/1/key/").status_code == 404
+
+    @pytest.mark.parametrize(("status", "polls"), [("queued", True), ("running", True), ("failed", False)])
+    def test_asks_again_only_while_it_is_going_on(self, pages: Client, status: str, polls: bool) -> None:
+        run = make_run(make_thread(), status=status)
+
+        shown = pages.get(f"/runs/{run.id}/", headers={"HX-Request": "true"}).content.decode()
+
+        assert ('hx-trigger="every 2s"' in shown) is polls
+        assert ("Run again" in shown) is (status == "failed")
+
+    def test_is_run_again_by_a_form_only(self, pages: Client) -> None:
+        run = failed_run()
+
+        assert pages.get(f"/runs/{run.id}/again/").status_code == 405
+        # Its agent is gone, so nothing is run.
+        assert pages.post(f"/runs/{run.id}/again/").status_code == 409
+        assert Run.objects.count() == 1
+
+
+@pytest.mark.django_db
+class TestScale:
+    def test_is_in_percent_of_the_whole_with_the_waits_in_it(self) -> None:
+        drawn = scale(attempts_of(failed_run().id))
+
+        assert drawn is not None
+        assert drawn.total_s == pytest.approx(12)
+        assert drawn.waits_s == pytest.approx(9)
+        assert [bar.x for bar in drawn.bars if bar.number] == ["0.00%", "8.33%", "91.67%"]
+        assert [bar.label for bar in drawn.bars if not bar.number] == ["waited 9 s"]
+
+    def test_is_not_drawn_where_there_is_nothing_to_draw(self) -> None:
+        assert scale([]) is None
