@@ -11,7 +11,7 @@ import warnings
 from typing import Any
 
 import celery.apps.worker
-from celery.beat import EmbeddedService
+from celery.beat import EmbeddedService, Scheduler
 from celery.platforms import SecurityWarning
 from waitress.server import create_server
 from waitress.task import ThreadedTaskDispatcher
@@ -90,7 +90,9 @@ class Workers:
             app.Worker(concurrency=jobs, queues=["celery"], hostname="jobs@localhost", **common),
             app.Worker(concurrency=runs, queues=["runs"], hostname="runs@localhost", **common),
         ]
-        self._clock: Any = EmbeddedService(app, thread=True, max_interval=1)
+        self._clock: Any = EmbeddedService(
+            app, thread=True, max_interval=1, scheduler_cls=Scheduler
+        )
 
     def start(self) -> None:
         for worker in self._workers:

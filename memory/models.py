@@ -60,6 +60,7 @@ class Thread(models.Model):
     )
     title = models.CharField(max_length=500, blank=True, default="")
     metadata = models.JSONField(default=dict)
+    imported = models.JSONField(default=dict, help_text="where it came from: lines, system texts, tools")
     message_count = models.PositiveIntegerField(default=0)
     byte_count = models.PositiveBigIntegerField(default=0)
     last_seq = models.PositiveIntegerField(default=0)

@@ -399,6 +399,7 @@ def _write(
         known = [row for row in ordered if row.id not in new_ids]
         if known:
             _replace(thread_id, known, author, now, refuse=refuse_other)
+            _close_gaps(thread_id, first_seq, [row.id for row in ordered if row.id in new_ids])
             if refuse_other and not new_ids:
                 transaction.set_rollback(True)  # Nothing was added, so the thread did not move either.
                 return []
@@ -485,6 +486,14 @@ def _replace(thread_id: str, rows: Sequence[_Row], author: _Author, now: datetim
         message_count=F("message_count") - len(rows),
         byte_count=F("byte_count") - sum(stored[row.id].byte_count for row in rows),
     )
+
+
+def _close_gaps(thread_id: str, first_seq: int, new_ids: Sequence[str]) -> None:
+    """Number the new rows as if those that were there had not been in the save."""
+    for seq, message_id in enumerate(new_ids, first_seq):
+        # Upwards, so that each number is free: a row only ever moves down.
+        Message.objects.filter(thread=thread_id, message_id=message_id).update(seq=seq)
+    Thread.objects.filter(id=thread_id).update(last_seq=first_seq + len(new_ids) - 1)
 
 
 def _write_versions(thread_id: str, rows: Mapping[str, _Row], author: _Author, now: datetime) -> list[str]:

@@ -71,14 +71,14 @@ def make_key(resource_id: str = "", *, name: str = "key", scopes: tuple[str, ...
 
 
 def make_run(thread: Thread, **fields: Any) -> Run:
-    """A run of the thread, completed unless `status` says otherwise."""
+    """A run of the thread, succeeded unless `status` says otherwise."""
     defaults = {
         "id": f"run-{uuid.uuid4().hex[:12]}",
         "agent_name": "Agent",
         "resource_id": thread.resource_id,
         "provider": "anthropic",
         "model_id": "claude-opus-4-6",
-        "status": "completed",
+        "status": "succeeded",
         "input": "[]",
     }
     return Run.objects.create(thread=thread, **{**defaults, **fields})

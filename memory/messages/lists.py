@@ -113,9 +113,10 @@ class MessageList:
         if text not in bucket:
             bucket.append(text)
 
-    def set_system(self, texts: Iterable[str]) -> None:
-        """Replace the untagged system texts."""
-        self._system[""] = list(dict.fromkeys(texts))
+    def set_system(self, given: Iterable[str | Mapping[str, Any]]) -> None:
+        """Replace all system texts, tagged ones too; texts or system messages."""
+        texts = (text if isinstance(text, str) else _system_text(text) for text in given)
+        self._system = {"": list(dict.fromkeys(texts))}
 
     def add(self, given: Any, source: str, *, merge: bool = True) -> None:
         """Add a text, one message or several, in stored or prompt form.

@@ -78,6 +78,8 @@ class ToolResult(Struct, frozen=True, tag="tool-result"):
     """Arguments of its call."""
     options: Options | None = None
     at: int | None = None
+    of: str = ""
+    """Id of the stored message it came from, where that is not its prompt message's."""
 
 
 Part = Text | Reasoning | File | ToolCall | ToolResult

@@ -140,6 +140,10 @@ class Migration(migrations.Migration):
                 ("resource_id", models.CharField(max_length=255)),
                 ("title", models.CharField(blank=True, default="", max_length=500)),
                 ("metadata", models.JSONField(default=dict)),
+                (
+                    "imported",
+                    models.JSONField(default=dict, help_text="where it came from: lines, system texts, tools"),
+                ),
                 ("message_count", models.PositiveIntegerField(default=0)),
                 ("byte_count", models.PositiveBigIntegerField(default=0)),
                 ("last_seq", models.PositiveIntegerField(default=0)),

@@ -35,7 +35,7 @@ class AbortSignal(Protocol):
 
 
 def abort(reason: str = "stopped", *, retry: bool = False, metadata: Mapping[str, Any] | None = None) -> NoReturn:
-    """End the run (or ask to retry the step) from inside a hook."""
+    """End the run from inside a hook. `retry` and `metadata` travel with the Tripwire."""
     raise Tripwire(reason, retry=retry, metadata=metadata)
 
 
@@ -130,13 +130,15 @@ class ProcessAPIErrorArgs(Args, frozen=True, kw_only=True):
 class PromptResult(Struct, frozen=True, kw_only=True):
     """A prompt for this call, with what was changed and what rules in state `report` would have changed.
 
-    `tool_names` maps declared and called names to the ones that are sent, where they differ.
+    `tool_names` maps declared and called names to the ones that are sent, where they differ. `response` is a reply
+    kept from before: it is taken, and no call is made.
     """
 
     prompt: Any
     changes: Sequence[Change] = ()
     findings: Sequence[Finding] = ()
     tool_names: Mapping[str, str] = {}
+    response: Any = None
 
 
 class Repair(Struct, frozen=True, kw_only=True):

@@ -12,9 +12,10 @@ from typing import Any
 
 from msgspec import Struct
 
-from memory.errors import ExternalMessageList, InvalidInput, Tripwire
-from memory.messages.lists import MessageList
-from memory.messages.prompt import Prompt, prompt_from_json
+from memory.errors import ExternalMessageList, Tripwire
+from memory.messages.lists import MessageList, Source
+from memory.messages.prompt import Prompt, prompt_from_json, prompt_to_json
+from memory.messages.stored import StoredMessage
 from memory.processors.base import (
     INPUT_HOOKS,
     AbortSignal,
@@ -30,8 +31,9 @@ from memory.processors.base import (
     TurnEnd,
     has_hook,
 )
-from memory.processors.changes import Change, Finding
+from memory.processors.changes import Change, Finding, changes_by_comparison
 from memory.processors.compat.processor import ProviderHistoryCompat
+from memory.processors.config import snake_case
 from memory.processors.history import MessageHistory
 from memory.processors.retry import StreamErrorRetryProcessor
 from memory.processors.storage import HistoryStorage
@@ -63,6 +65,9 @@ class StepSettings(Struct):
     model: Any = None
     tools: Sequence[Any] = ()
     tool_choice: Any = None
+    active_tools: Sequence[str] | None = None
+    provider_options: Mapping[str, Any] = {}
+    model_settings: Mapping[str, Any] = {}
 
 
 class Chain:
@@ -123,6 +128,11 @@ class Chain:
         log.exception("processor %s failed in %s", processor.id, hook)
         self.failures.append(ProcessorFailure(processor.id, hook, f"{type(error).__name__}: {error}"))
 
+    def _not_understood(self, processor: Any, hook: str, answer: Any, expected: str) -> None:
+        message = f"answered {type(answer).__name__}, expected {expected}"
+        log.warning("processor %s in %s %s", processor.id, hook, message)
+        self.failures.append(ProcessorFailure(processor.id, hook, message))
+
     def _ask(self, processor: Any, hook: str, args: Any) -> Any:
         """What a hook answers. One's own processor that raises is noted and skipped; ours reach the caller."""
         try:
@@ -148,15 +158,14 @@ class Chain:
                 system_messages=messages.system_texts,
                 **self._common(processor, messages),
             )
-            visible = [message["id"] for message in messages.messages]
-            answer = self._ask(processor, "process_input", args)
+            answer = self._with_system(self._ask(processor, "process_input", args), messages)
             if isinstance(answer, Mapping):
-                if isinstance(answer.get("systemMessages"), list):
-                    messages.set_system(str(text) for text in answer["systemMessages"])
-                answer = answer.get("messages")
-            _take(answer, messages, visible)
+                answer = answer.get("message_list", answer.get("messages"))
+            self._take(processor, "process_input", answer, args.messages, messages)
 
-    def process_input_step(self, messages: MessageList, settings: StepSettings, *, step_number: int) -> None:
+    def process_input_step(
+        self, messages: MessageList, settings: StepSettings, *, step_number: int, steps: Sequence[Any] = ()
+    ) -> None:
         """Ask every step hook before a call; it may change the list and the settings of the step."""
         for processor in self.input:
             if not has_hook(processor, "process_input_step"):
@@ -164,58 +173,95 @@ class Chain:
             args = ProcessInputStepArgs(
                 messages=messages.messages,
                 step_number=step_number,
-                model=settings.model,
-                tools=settings.tools,
-                tool_choice=settings.tool_choice,
+                steps=steps,
+                **{name: getattr(settings, name) for name in _SETTINGS},
                 **self._common(processor, messages),
             )
-            visible = [message["id"] for message in messages.messages]
-            answer = self._ask(processor, "process_input_step", args)
+            answer = self._with_system(self._ask(processor, "process_input_step", args), messages)
             if isinstance(answer, Mapping):
-                for key in ("model", "tools", "tool_choice"):
-                    if key in answer:
-                        setattr(settings, key, answer[key])
-                if isinstance(answer.get("systemMessages"), list):
-                    messages.set_system(str(text) for text in answer["systemMessages"])
-                answer = answer.get("messageList", answer.get("messages"))
-            _take(answer, messages, visible)
+                for name in _SETTINGS:
+                    if name in answer:
+                        setattr(settings, name, answer[name])
+                answer = answer.get("message_list", answer.get("messages"))
+            self._take(processor, "process_input_step", answer, args.messages, messages)
 
     def process_llm_request(
         self,
-        prompt: Prompt,
+        prompt: Prompt | list[dict[str, Any]],
         messages: MessageList,
         *,
         model: Any,
         protocol: str = "",
         step_number: int = 0,
+        steps: Sequence[Any] = (),
         tool_names: Sequence[str] = (),
     ) -> PromptResult:
-        """The prompt of one call, through every prompt hook; each sees the one before it."""
+        """The prompt of one call, in the kind it was given, through every prompt hook; each sees the one before it."""
+        is_json = not isinstance(prompt, Prompt)
+        current = prompt if isinstance(prompt, Prompt) else prompt_from_json(prompt)
         changes: list[Change] = []
         findings: list[Finding] = []
         names: dict[str, str] = {}
+        response: Any = None
         for processor in self.input:
             if not has_hook(processor, "process_llm_request"):
                 continue
             args = ProcessLLMRequestArgs(
-                prompt=prompt,
+                prompt=current,
                 model=model,
                 protocol=protocol,
                 step_number=step_number,
+                steps=steps,
                 tool_names=tool_names,
                 switches=self.switches,
                 **self._common(processor, messages),
             )
             answer = self._ask(processor, "process_llm_request", args)
-            if isinstance(answer, PromptResult):
-                prompt = answer.prompt
-                changes += answer.changes
-                findings += answer.findings
-                names.update(answer.tool_names)
-            elif isinstance(answer, Mapping) and "prompt" in answer:
-                new = answer["prompt"]
-                prompt = new if isinstance(new, Prompt) else prompt_from_json(new)
-        return PromptResult(prompt=prompt, changes=changes, findings=findings, tool_names=names)
+            if answer is None:
+                continue
+            result = self._prompt_result(processor, current, answer)
+            if result is None:
+                continue
+            current = result.prompt
+            changes += result.changes
+            findings += result.findings
+            names.update(result.tool_names)
+            response = result.response if response is None else response
+        return PromptResult(
+            prompt=prompt_to_json(current) if is_json else current,
+            changes=changes,
+            findings=findings,
+            tool_names=names,
+            response=response,
+        )
+
+    def _prompt_result(self, processor: Any, prompt: Prompt, answer: Any) -> PromptResult | None:
+        """What a prompt hook answered, with a Prompt; None for what can't be understood, which is noted.
+
+        That the key `prompt` is there counts, not what is in it. Changes are found by comparison where the processor
+        names none.
+        """
+        if isinstance(answer, Mapping) and ("prompt" in answer or answer.get("response") is not None):
+            answer = PromptResult(prompt=answer.get("prompt", prompt), response=answer.get("response"))
+        if not isinstance(answer, PromptResult):
+            if answer != {}:
+                self._not_understood(processor, "process_llm_request", answer, "a prompt")
+            return None
+        try:
+            new = answer.prompt if isinstance(answer.prompt, Prompt) else prompt_from_json(answer.prompt)
+        except (TypeError, ValueError, AttributeError) as failure:
+            self._failed(processor, "process_llm_request", failure)
+            return None
+        changes = answer.changes
+        if not isinstance(processor, _OURS) and not changes:
+            changes = changes_by_comparison(processor.id, prompt, new)
+        return PromptResult(
+            prompt=new,
+            changes=changes,
+            findings=answer.findings,
+            tool_names=answer.tool_names,
+            response=answer.response,
+        )
 
     # After a call
 
@@ -226,6 +272,8 @@ class Chain:
         *,
         model: Any = None,
         step_number: int = 0,
+        steps: Sequence[Any] = (),
+        message_id: str = "",
         abort_signal: AbortSignal | None = None,
     ) -> Asked | None:
         """The first processor that asks for another attempt. One that raises is logged, noted and skipped."""
@@ -236,6 +284,8 @@ class Chain:
                 messages=messages.messages,
                 model=model,
                 step_number=step_number,
+                steps=steps,
+                message_id=message_id,
                 abort_signal=abort_signal,
                 rule_counts=counts,
                 switches=self.switches,
@@ -253,6 +303,8 @@ class Chain:
                 return Asked(processor.id, answer)
             if isinstance(answer, Mapping) and answer.get("retry") is True:
                 return Asked(processor.id, Retry(reason=f"{processor.id} asked for it.", matched=processor.id))
+            if answer is not None and not isinstance(answer, Mapping):
+                self._not_understood(processor, "process_api_error", answer, "a Retry")
         return None
 
     def granted(self, asked: Asked) -> None:
@@ -262,6 +314,11 @@ class Chain:
             key = f"{asked.processor_id}|{asked.retry.rule}"
             self.counts[key] = self.counts.get(key, 0) + 1
 
+    def step_succeeded(self) -> None:
+        """Only failures in a row add up; what a rule repaired counts for the whole run."""
+        for key in [key for key in self.counts if "|" not in key]:
+            del self.counts[key]
+
     def process_output_result(self, messages: MessageList, result: TurnEnd) -> None:
         """Ask every output hook once, after the run."""
         for processor in self.output:
@@ -270,20 +327,47 @@ class Chain:
             args = ProcessOutputResultArgs(
                 messages=messages.messages, result=result, **self._common(processor, messages)
             )
-            visible = [message["id"] for message in messages.messages]
-            _take(self._ask(processor, "process_output_result", args), messages, visible)
+            answer = self._ask(processor, "process_output_result", args)
+            self._take(processor, "process_output_result", answer, args.messages, messages, source="response")
+
+    # Answers
+
+    @staticmethod
+    def _with_system(answer: Any, messages: MessageList) -> Any:
+        """The answer with its keys in snake_case; its system messages are taken."""
+        if not isinstance(answer, Mapping):
+            return answer
+        answer = {snake_case(key): value for key, value in answer.items()}
+        if isinstance(answer.get("system_messages"), list | tuple):
+            messages.set_system(answer["system_messages"])
+        return answer
+
+    def _take(
+        self,
+        processor: Any,
+        hook: str,
+        answer: Any,
+        given: list[StoredMessage],
+        messages: MessageList,
+        *,
+        source: Source = "input",
+    ) -> None:
+        """Apply what an input or output hook returned. A view is for the model only and changes nothing here.
+
+        An array stands for all messages of the list. The very array the hook was given stands for what it held.
+        """
+        if answer is None or answer is messages or isinstance(answer, PromptView):
+            return
+        if isinstance(answer, MessageList):
+            raise ExternalMessageList("a processor returned another message list than the one it was given")
+        if not isinstance(answer, list | tuple):
+            self._not_understood(processor, hook, answer, "messages or the list")
+            return
+        held = messages.tagged("input") if answer is given and hook == "process_input" else messages.messages
+        messages.apply(answer, [message["id"] for message in held], source=source)
 
 
-def _take(answer: Any, messages: MessageList, visible: list[str]) -> None:
-    """Apply what an input or output hook returned. A view is for the model only and changes nothing here."""
-    if answer is None or answer is messages or isinstance(answer, PromptView):
-        return
-    if isinstance(answer, MessageList):
-        raise ExternalMessageList("a processor returned another message list than the one it was given")
-    if isinstance(answer, list):
-        messages.apply(answer, visible)
-        return
-    raise InvalidInput(f"a processor returned {type(answer).__name__}, expected messages or the list")
+_SETTINGS = StepSettings.__struct_fields__
 
 
 def short_form(processors: Sequence[Any]) -> tuple[list[Any], list[Any], list[Any]]:

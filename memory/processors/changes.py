@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any, Literal
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from memory.messages.prompt import Message, Part, Prompt, Text, ToolCall, ToolResult
 from memory.messages.stored import StoredMessage
@@ -19,6 +20,8 @@ class Spot(Struct, frozen=True):
 
     message_id: str
     part: int | None = None
+    is_result: bool = False
+    """Only the result of a tool part, not its call."""
 
 
 class Change(Struct, frozen=True):
@@ -61,6 +64,8 @@ class Finding(Struct, frozen=True):
 
 
 def spot_of(message: Message, part: Part | None = None) -> Spot:
+    if isinstance(part, ToolResult) and part.of:
+        return Spot(part.of, part.at)
     return Spot(message.id, part.at if part is not None else None)
 
 
@@ -79,8 +84,11 @@ def place_changes(
         for j, part in enumerate(message.parts):
             pointer = places.get((i, j)) or places.get((i, -1))
             if pointer is not None:
-                for spot in {Spot(message.id, part.at), Spot(message.id)}:
-                    sent.setdefault(spot, []).append(pointer)
+                spot = spot_of(message, part)
+                for known in {spot, Spot(message.id)}:
+                    sent.setdefault(known, []).append(pointer)
+                if isinstance(part, ToolResult):
+                    sent.setdefault(replace(spot, is_result=True), []).append(pointer)
     ordered = sorted(
         changes, key=lambda c: (position.get(c.spot.message_id, -1), c.spot.part if c.spot.part is not None else -1)
     )
@@ -126,3 +134,19 @@ def brief(part: Part, *, limit: int = 300) -> Any:
 
 def _cut(text: str, limit: int) -> str:
     return text if len(text) <= limit else f"{text[:limit]}… ({len(text):,} characters)"
+
+
+def changes_by_comparison(rule: str, before: Prompt, after: Prompt) -> list[Change]:
+    """What one's own rule or processor did, message by message: it does not say so itself."""
+    reason = "Changed by a rule of this installation."
+    old = {(m.id, m.role, i if not m.id else 0): m for i, m in enumerate(before.messages)}
+    new = {(m.id, m.role, i if not m.id else 0): m for i, m in enumerate(after.messages)}
+    out: list[Change] = []
+    for key in [*old, *(key for key in new if key not in old)]:
+        was, now = old.get(key), new.get(key)
+        if was is not now and was != now:
+            spot = Spot(key[0])
+            out.append(
+                Change(rule, reason, "reshaped", spot, was.text[:300] if was else None, now.text[:300] if now else None)
+            )
+    return out

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import difflib
 import inspect
+import math
 import random
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -53,6 +54,9 @@ def normalise_lists(values: Mapping[str, Any], extra: Mapping[str, type] | None 
     """
     classes = {**BUILT_IN, **(extra or {})}
     given = {snake_case(key): value for key, value in values.items()}
+    if unknown := set(given) - {*LISTS, "processors"}:
+        name = min(unknown)
+        raise InvalidInput(f"no list is called {name!r}{_nearest(name, (*LISTS, 'processors'))}", field=name)
     if "processors" in given:
         if any(name in given for name in LISTS):
             raise InvalidInput("give either processors or the three lists", field="processors")
@@ -166,8 +170,10 @@ def delay_from_data(value: Any, place: str) -> Any:
         )
     numbers = {"base": value.get("base"), "cap": value.get("cap", 30_000), "jitter": value.get("jitter", 0)}
     for key, number in numbers.items():
-        if isinstance(number, bool) or not isinstance(number, int | float) or number < 0:
-            raise InvalidOption(f"{place}.{key}: expected a number from 0", field=f"{place}.{key}")
+        most = 1 if key == "jitter" else math.inf
+        if isinstance(number, bool) or not isinstance(number, int | float) or not 0 <= number <= most:
+            words = "a number from 0 to 1" if key == "jitter" else "a number from 0"
+            raise InvalidOption(f"{place}.{key}: expected {words}", field=f"{place}.{key}")
     base, cap, jitter = float(numbers["base"]), float(numbers["cap"]), float(numbers["jitter"])
 
     def exponential(args: ProcessAPIErrorArgs) -> float:

@@ -65,13 +65,12 @@ class MessageHistory:
             return messages
         thread_id, resource_id, _ = place
         failed = args.result is not None and args.result.finish_reason == "error"
-        if failed and not messages.tagged("response"):
+        if failed and not messages.has_output:
             return messages
         to_save = [kept for message in messages.unsaved() if (kept := storable(message)) is not None]
         if not to_save:
             return messages
         owner = resource_id or thread_id
-        stamped = [_owned(message, thread_id, owner) for message in to_save]
         thread = self.storage.load_thread(thread_id)
         if thread is None:
             now = timestamp(self._clock())
@@ -86,7 +85,9 @@ class MessageHistory:
             self.storage.create_thread(row)
         elif resource_id is not None and thread["resourceId"] != resource_id:
             raise NotFound(f"no thread {thread_id}")
-        self.storage.save_messages(thread_id, owner if thread is None else thread["resourceId"], stamped)
+        else:
+            owner = thread["resourceId"]
+        self.storage.save_messages(thread_id, owner, [_owned(message, thread_id, owner) for message in to_save])
         return messages
 
 
@@ -96,13 +97,13 @@ def _place(context: Mapping[str, Any], messages: MessageList) -> tuple[str, str 
     if memory is None:
         memory = {}
     if not isinstance(memory, Mapping):
-        raise InvalidInput(f"Invalid MemoryRequestContext: expected object, got {type(memory).__name__}")
+        raise InvalidInput(f"Invalid MemoryRequestContext: expected object, got {_js_type(memory)}")
     thread, resource_id = memory.get("thread"), memory.get("resourceId")
     config = memory.get("memoryConfig")
     if thread is not None and not isinstance(thread, Mapping):
         raise InvalidInput(f"Invalid MemoryRequestContext.thread: expected object, got {_js_type(thread)}")
     thread_id = thread.get("id") if thread else None
-    if thread and not isinstance(thread_id, str):
+    if thread is not None and not isinstance(thread_id, str):
         raise InvalidInput(f"Invalid MemoryRequestContext.thread.id: expected string, got {_js_type(thread_id)}")
     if resource_id is not None and not isinstance(resource_id, str):
         raise InvalidInput(f"Invalid MemoryRequestContext.resourceId: expected string, got {_js_type(resource_id)}")
@@ -146,6 +147,13 @@ def storable(message: StoredMessage) -> StoredMessage | None:
         if not kept and not (isinstance(text, str) and text.strip()):
             return None
         content["parts"] = kept
+    legacy = content.get("toolInvocations")
+    if isinstance(legacy, list):
+        content["toolInvocations"] = [entry for entry in legacy if not _is_unfit(entry)]
+        if legacy and not content["toolInvocations"]:
+            del content["toolInvocations"]
+            if not content.get("parts") and not (isinstance(text, str) and text.strip()):
+                return None
     return {**message, "content": content}
 
 
@@ -160,10 +168,8 @@ def _is_transient(message: StoredMessage) -> bool:
 def _storable_part(part: Any) -> Any:
     if not isinstance(part, Mapping):
         return part
-    if part.get("type") == "tool-invocation":
-        invocation = part.get("toolInvocation") or {}
-        if invocation.get("state") == "partial-call" or invocation.get("toolName") == "updateWorkingMemory":
-            return None
+    if part.get("type") == "tool-invocation" and _is_unfit(part.get("toolInvocation")):
+        return None
     if part.get("type") == "text":
         text = part.get("text")
         if not isinstance(text, str):
@@ -171,6 +177,13 @@ def _storable_part(part: Any) -> Any:
         cleaned = _without_tags(text)
         return part if cleaned == text else {**part, "text": cleaned}
     return part
+
+
+def _is_unfit(invocation: Any) -> bool:
+    """Whether an invocation is never stored: still streaming, or a note of the working memory."""
+    return isinstance(invocation, Mapping) and (
+        invocation.get("state") == "partial-call" or invocation.get("toolName") == "updateWorkingMemory"
+    )
 
 
 def _without_tags(text: str) -> str:

@@ -8,13 +8,14 @@ specification's section 0.2.
 from __future__ import annotations
 
 import hashlib
+import uuid
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from typing import Any, Protocol
 
 from msgspec import Struct
 
-from memory.errors import ProviderError, RunCancelled, Tripwire
+from memory.errors import InvalidInput, ProviderError, RunCancelled, Tripwire
 from memory.messages.from_prompt import from_prompt
 from memory.messages.lists import MessageList
 from memory.messages.prompt import Message, Part, Prompt, Text, ToolCall
@@ -39,7 +40,10 @@ class ModelReply(Protocol):
 
 
 class Model(Protocol):
-    """A model to call: encodes a prompt to the bytes of its request, and sends those bytes."""
+    """A model to call: encodes a prompt to the bytes of its request, and sends those bytes.
+
+    One that lets step hooks change its settings has `for_step(settings: StepSettings) -> Model` as well.
+    """
 
     ref: Any
     protocol: str
@@ -168,10 +172,11 @@ def run_turn(
     except Tripwire:
         raise
     except Exception:  # saved is what came before the failure; a turn without output leaves the thread as it was
-        chain.process_output_result(messages, TurnEnd(finish_reason="error"))
+        chain.process_output_result(messages, TurnEnd(finish_reason="error", usage=loop.usage, steps=loop.steps))
         raise
     text = "".join(part.text for part in reply.parts if isinstance(part, Text))
-    chain.process_output_result(messages, TurnEnd(text=text, finish_reason=reply.finish_reason, usage=loop.usage))
+    end = TurnEnd(text=text, finish_reason=reply.finish_reason, usage=loop.usage, steps=loop.steps)
+    chain.process_output_result(messages, end)
     return Turn(
         text=text,
         finish_reason=reply.finish_reason,
@@ -194,8 +199,17 @@ def _tool_result(call: ToolCall, result: Any) -> dict[str, Any]:
     return {"type": "tool-result", "toolCallId": call.id, "toolName": call.name, "output": output}
 
 
+class _Prepared(Struct):
+    """A call that is ready to be made."""
+
+    model: Model
+    result: PromptResult
+    request: Any
+    messages: Sequence[StoredMessage]
+
+
 class _Loop:
-    """The calls of one turn, with their counts."""
+    """The calls of one turn, with their counts. `steps` are the replies so far, `message_id` is the next answer's."""
 
     def __init__(
         self,
@@ -215,47 +229,80 @@ class _Loop:
         self.cap, self.inner_cap, self.clock = cap, inner_cap, clock
         self.number = 0
         self.usage: dict[str, int] = {}
+        self.steps: list[Any] = []
+        self.message_id = _new_id()
 
     def call(self, step: int) -> Any:
         """The reply of one step, after as many attempts as are granted."""
         granted = inner = 0
-        refused: tuple[bytes, BaseException] | None = None  # a body that must not go out again, and why
+        attempt = self._prepared(step)
         while True:
-            settings = StepSettings(model=self.model.ref)
-            self.chain.process_input_step(self.messages, settings, step_number=step)
-            result = self.chain.process_llm_request(
-                self.messages.to_prompt(),
-                self.messages,
-                model=self.model.ref,
-                protocol=self.model.protocol,
-                step_number=step,
-                tool_names=self.model.tool_names,
-            )
-            request = self.model.encode(result)
-            if refused is not None and _digest(request) == refused[0]:
-                raise refused[1]
+            if self.signal.is_set():
+                raise RunCancelled("cancelled", attempt_count=self.number)
+            if attempt.result.response is not None:
+                return self._taken(attempt.result.response, attempt.model)
             self.number += 1
             started_at = self.clock()
             try:
-                reply = self.model.send(request)
+                reply = attempt.model.send(attempt.request)
             except Exception as error:
-                asked, reason = self._decide(error, step, granted, inner)
-                self._record(request, result, started_at, error=error, asked=asked, reason=reason)
-                if asked is None:
+                following: _Prepared | None = None
+                asked: Asked | None = None
+                try:
+                    asked, reason = self._decide(error, step, granted, inner)
+                    if asked is not None:
+                        inner = inner + 1 if asked.processor_id == _INNER else 0
+                        granted += asked.processor_id != _INNER
+                        following, reason = self._following(attempt, error, asked, step)
+                except Exception as failure:
+                    decision = "stopped" if isinstance(failure, Tripwire) else "give-up"
+                    reason = f"The next attempt could not be made: {failure}"
+                    self._record(attempt, started_at, decision, error=error, asked=asked, reason=reason)
                     raise
-                if asked.processor_id == _INNER:
-                    inner += 1
-                else:
-                    granted += 1
-                    self.chain.granted(asked)
-                self._repair(asked.retry)
-                refused = _refused(request, error, asked.retry)
+                decision = "cancelled" if self.signal.is_set() else "retry" if following else "give-up"
+                self._record(attempt, started_at, decision, error=error, asked=asked, reason=reason)
+                if self.signal.is_set():
+                    raise RunCancelled("cancelled", attempt_count=self.number) from error
+                if asked is None or following is None:
+                    raise
                 self._wait(asked.retry, error)
+                attempt = following
             else:
-                self._record(request, result, started_at, reply=reply)
-                self._take(reply)
-                self.chain.counts.clear()
-                return reply
+                self._record(attempt, started_at, "answered", reply=reply)
+                return self._taken(reply, attempt.model)
+
+    def _prepared(self, step: int) -> _Prepared:
+        """The request that the list makes now, through the hooks of a step and of a request."""
+        settings = StepSettings(model=self.model.ref)
+        self.chain.process_input_step(self.messages, settings, step_number=step, steps=self.steps)
+        model = self.model
+        if settings != StepSettings(model=self.model.ref):
+            for_step = getattr(self.model, "for_step", None)
+            if for_step is None:
+                raise InvalidInput("a processor changed the settings of a step, which this model does not allow")
+            model = for_step(settings)
+        result = self.chain.process_llm_request(
+            self.messages.to_prompt(),
+            self.messages,
+            model=model.ref,
+            protocol=model.protocol,
+            step_number=step,
+            steps=self.steps,
+            tool_names=model.tool_names,
+        )
+        return _Prepared(model, result, model.encode(result), self.messages.messages)
+
+    def _following(self, attempt: _Prepared, error: Exception, asked: Asked, step: int) -> tuple[_Prepared | None, str]:
+        """The next attempt of a granted retry, unless it would only say again what was refused; and why."""
+        if asked.processor_id != _INNER:
+            self.chain.granted(asked)
+        self._repair(asked.retry)
+        following = self._prepared(step)
+        status = error.status_code if isinstance(error, ProviderError) else None
+        is_refusal = status is not None and 400 <= status < 500 and status not in _MAY_REPEAT
+        if is_refusal and not asked.retry.allows_same_body and _digest(following.request) == _digest(attempt.request):
+            return None, f"The next request would be the very one that was refused with {status}."
+        return following, asked.retry.reason
 
     def _decide(self, error: Exception, step: int, granted: int, inner: int) -> tuple[Asked | None, str]:
         """Who asks for another attempt, and in words why there is one or none."""
@@ -266,12 +313,18 @@ class _Loop:
             delay = min(wanted, 30_000.0) if wanted is not None else 2000.0 * 2**inner
             reason = f"The model's own retries: {inner + 1} of {self.inner_cap}."
             return Asked(_INNER, Retry(delay_ms=delay, reason=reason, matched="retryable", wanted_ms=wanted)), reason
+        if not any(True for _ in self.chain.error_walk()):
+            return None, "No processor of this agent can ask for a retry."
         if granted >= self.cap:
-            if self.cap == 0:
-                return None, "No processor of this agent can ask for a retry."
             return None, f"The budget of {self.cap} processor retries is used up."
         asked = self.chain.process_api_error(
-            error, self.messages, model=self.model.ref, step_number=step, abort_signal=self.signal
+            error,
+            self.messages,
+            model=self.model.ref,
+            step_number=step,
+            steps=self.steps,
+            message_id=self.message_id,
+            abort_signal=self.signal,
         )
         if asked is None:
             return None, "No processor asked for a retry."
@@ -299,27 +352,22 @@ class _Loop:
 
     def _record(
         self,
-        request: Any,
-        result: PromptResult,
+        attempt: _Prepared,
         started_at: datetime,
+        decision: str,
         *,
         reply: Any = None,
         error: Exception | None = None,
         asked: Asked | None = None,
         reason: str = "",
     ) -> None:
-        if error is None:
-            decision = "answered"
-        elif self.signal.is_set():
-            decision = "cancelled"
-        else:
-            decision = "retry" if asked else "give-up"
+        is_retry = asked is not None and decision == "retry"
         self.recorder.attempt(
             AttemptRecord(
                 number=self.number,
-                request=request,
-                prompt=result,
-                messages=self.messages.messages,
+                request=attempt.request,
+                prompt=attempt.result,
+                messages=attempt.messages,
                 reply=reply,
                 error=error,
                 decision=decision,
@@ -327,19 +375,27 @@ class _Loop:
                 asked_by=asked.processor_id if asked else "",
                 matched=asked.retry.matched if asked else "",
                 delay_wanted_ms=asked.retry.wanted_ms if asked else None,
-                delay_granted_ms=asked.retry.delay_ms if asked else None,
+                delay_granted_ms=asked.retry.delay_ms if asked and is_retry else None,
                 started_at=started_at,
                 finished_at=self.clock(),
             )
         )
 
-    def _take(self, reply: Any) -> None:
+    def _taken(self, reply: Any, model: Model) -> Any:
+        self._take(reply, model)
+        self.steps.append(reply)
+        self.message_id = _new_id()
+        self.chain.step_succeeded()
+        return reply
+
+    def _take(self, reply: Any, model: Model) -> None:
         """Put the answer into the list as this run's response, stamped with who wrote it."""
         usage = getattr(reply, "usage", None)
         for key in getattr(usage, "__struct_fields__", ()):
             self.usage[key] = self.usage.get(key, 0) + getattr(usage, key)
-        message = response_message(reply, self.model, self.clock())
+        message = response_message(reply, model, self.clock())
         if message is not None:
+            message["id"] = self.message_id
             self.recorder.replied(message, reply)
             self.messages.add([message], "response")
 
@@ -368,9 +424,5 @@ def _digest(request: Any) -> bytes:
     return hashlib.sha256(request.body).digest()
 
 
-def _refused(request: Any, error: Exception, retry: Retry) -> tuple[bytes, BaseException] | None:
-    """The body that must not be sent again: a 4xx other than 408, 409, 425, 429, unless the operator's policy asks."""
-    status = error.status_code if isinstance(error, ProviderError) else None
-    if status is None or not 400 <= status < 500 or status in _MAY_REPEAT or retry.allows_same_body:
-        return None
-    return _digest(request), error
+def _new_id() -> str:
+    return f"msg_{uuid.uuid4().hex}"

@@ -11,8 +11,8 @@ import json
 import math
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
-from email.utils import parsedate_to_datetime
 from typing import Any
 
 from msgspec import Struct
@@ -116,11 +116,16 @@ class StreamErrorRetryProcessor:
         clock: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
         self.max_retries = _count(max_retries, "max_retries")
-        self.matchers = tuple(_entry(matcher, i) for i, matcher in enumerate(matchers or ()))
+        if not isinstance(matchers, list | tuple):
+            raise InvalidOption(f"matchers: expected a list, got {matchers!r}", field="matchers")
+        self.matchers = tuple(_entry(matcher, i) for i, matcher in enumerate(matchers))
         if not isinstance(retry_unknown_errors, bool):
             raise InvalidOption("retry_unknown_errors: expected true or false", field="retry_unknown_errors")
         self.retry_unknown_errors = retry_unknown_errors
         self.delay_ms = _delay(delay_ms, "delay_ms")
+        if isinstance(max_retry_after_ms, bool) or not isinstance(max_retry_after_ms, int | float):
+            message = f"max_retry_after_ms: expected milliseconds, got {max_retry_after_ms!r}"
+            raise InvalidOption(message, field="max_retry_after_ms")
         self.max_retry_after_ms = _clamped(max_retry_after_ms)
         self._clock = clock
 
@@ -154,7 +159,7 @@ class StreamErrorRetryProcessor:
             if is_retryable_openai_responses_stream_error(candidate):
                 return _Policy("OpenAI stream error")
             for entry in self.matchers:
-                if entry.match(candidate):
+                if _settled(entry.match(candidate)):
                     return _Policy(entry.name, entry.max_retries, entry.delay_ms, entry.on_retry, is_matcher=True)
             if _attribute(candidate, "is_retryable", "isRetryable") is True:
                 return _Policy("the provider's error says that it can be retried")
@@ -225,17 +230,23 @@ def _clamped(value: Any) -> float:
 
 
 def _evaluated(delay: Delay | None, args: ProcessAPIErrorArgs) -> float:
-    value = delay(args) if callable(delay) else delay
-    if inspect.isawaitable(value):
-        value = _run(value)
-    return _clamped(value)
+    return _clamped(_settled(delay(args)) if callable(delay) else delay)
 
 
-def _run(awaitable: Any) -> Any:
+def _settled(value: Any) -> Any:
+    """The value, an awaitable run to its end: in a thread of its own where this one runs an event loop already."""
+    if not inspect.isawaitable(value):
+        return value
+
     async def whole() -> Any:
-        return await awaitable
+        return await value
 
-    return asyncio.run(whole())
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return asyncio.run(whole())
+    with ThreadPoolExecutor(1) as pool:
+        return pool.submit(asyncio.run, whole()).result()
 
 
 # Looking into errors
@@ -265,11 +276,11 @@ def cause_of(error: Any) -> Any:
 
 
 def _chain(error: Any) -> Iterator[Any]:
-    seen: set[int] = set()
+    seen: dict[int, Any] = {}  # holds what it has seen: the id of something gone may come again
     while True:
         if id(error) in seen:
             return
-        seen.add(id(error))
+        seen[id(error)] = error
         yield error
         error = cause_of(error)
         if error is None:
@@ -281,13 +292,13 @@ _AUTH_CODES = {"access_denied", "authentication_error", "forbidden", "invalid_ap
 
 def _is_authorisation_failure(error: Any) -> bool:
     """401, 403 or a known code anywhere in the error, its data, its body or its causes."""
-    seen: set[int] = set()
+    seen: dict[int, Any] = {}
     waiting = [error]
     while waiting:
         value = waiting.pop()
         if value is None or isinstance(value, str | int | float | bool) or id(value) in seen:
             continue
-        seen.add(id(value))
+        seen[id(value)] = value
         status = _attribute(value, "status_code", "statusCode")
         if status is None:
             status = _attribute(value, "status")
@@ -310,7 +321,16 @@ def _is_authorisation_failure(error: Any) -> bool:
     return False
 
 
-_DIGITS = re.compile(r"\d+")
+_DIGITS = re.compile(r"[0-9]+")
+_MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
+_DAY, _LONG_DAY = "(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun)", "(?:Mon|Tues|Wednes|Thurs|Fri|Satur|Sun)day"
+_MONTH, _TIME = f"(?P<month>{'|'.join(_MONTHS)})", "(?P<hour>[0-9]{2}):(?P<minute>[0-9]{2}):(?P<second>[0-9]{2})"
+_HTTP_DATES = (
+    re.compile(f"{_DAY}, (?P<day>[0-9]{{2}}) {_MONTH} (?P<year>[0-9]{{4}}) {_TIME} GMT"),
+    re.compile(f"{_LONG_DAY}, (?P<day>[0-9]{{2}})-{_MONTH}-(?P<year>[0-9]{{2}}) {_TIME} GMT"),
+    re.compile(f"{_DAY} {_MONTH} (?P<day>[0-9 ][0-9]) {_TIME} (?P<year>[0-9]{{4}})"),
+)
+"""The three forms of RFC 9110: its own, that of RFC 850, that of C's asctime."""
 
 
 def retry_after_ms(error: Any, now: datetime) -> float | None:
@@ -341,9 +361,22 @@ def _header_wait(headers: Mapping[Any, Any], now: datetime) -> float | None:
     value = value.strip()
     if _DIGITS.fullmatch(value):
         return float(value) * 1000
-    try:
-        at = parsedate_to_datetime(value)
-    except (ValueError, TypeError, IndexError):
+    at = _http_date(value, now)
+    return (at - now).total_seconds() * 1000 if at is not None and at > now else None
+
+
+def _http_date(text: str, now: datetime) -> datetime | None:
+    """The instant of an HTTP date. A year of two digits more than 50 years ahead is one of the past century."""
+    found = next((found for form in _HTTP_DATES if (found := form.fullmatch(text))), None)
+    if found is None:
         return None
-    at = at if at.tzinfo else at.replace(tzinfo=UTC)
-    return (at - now).total_seconds() * 1000 if at > now else None
+    numbers = {name: int(found[name]) for name in ("day", "year", "hour", "minute", "second")}
+    month = _MONTHS.index(found["month"]) + 1
+    if len(found["year"]) == 2:
+        numbers["year"] += now.year - now.year % 100
+        if numbers["year"] > now.year + 50:
+            numbers["year"] -= 100
+    try:
+        return datetime(**numbers, month=month, tzinfo=UTC)
+    except ValueError:
+        return None

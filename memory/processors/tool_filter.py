@@ -21,9 +21,9 @@ from memory.messages.prompt import (
     ToolCall,
     ToolResult,
     prompt_from_json,
-    prompt_to_json,
+    prompt_to_json_like,
 )
-from memory.messages.stored import StoredMessage, content_of, tool_invocations
+from memory.messages.stored import StoredMessage, content_of, parts_of, tool_invocations
 from memory.processors.base import (
     ProcessInputArgs,
     ProcessInputStepArgs,
@@ -135,6 +135,8 @@ class ToolCallFilter:
         if not mine:
             return message
         hidden += [[str(message.get("id") or ""), str(i.get("toolCallId"))] for i in mine]
+        if not any(part.get("type") == "tool-invocation" for part in parts_of(content)):
+            return message  # an old row with a legacy list only: the array keeps it, the prompt hides its calls
         new = dict(content)
         parts = []
         for part in content.get("parts") or []:
@@ -161,14 +163,14 @@ class ToolCallFilter:
         """The prompt without the hidden pairs, in the kind it was given; None when nothing is hidden."""
         if self.exclude is not None and not self.exclude:
             return None
-        is_json = not isinstance(args.prompt, Prompt)
-        prompt = prompt_from_json(args.prompt) if not isinstance(args.prompt, Prompt) else args.prompt
+        prompt = args.prompt if isinstance(args.prompt, Prompt) else prompt_from_json(args.prompt)
         is_hidden = self._hidden_by_state(args.state) or self._hidden_by_prompt(prompt, args.state)
         changes: list[Change] = []
         out = _hide(prompt, is_hidden, changes, self.preserve_model_output, self.id)
         if out is prompt:
             return None
-        return PromptResult(prompt=prompt_to_json(out) if is_json else out, changes=changes)
+        same_kind = out if isinstance(args.prompt, Prompt) else prompt_to_json_like(out, prompt, args.prompt)
+        return PromptResult(prompt=same_kind, changes=changes)
 
     @staticmethod
     def _hidden_by_state(state: Mapping[str, Any]) -> Callable[[Message, str, str], bool] | None:
@@ -212,13 +214,8 @@ def _hide(
     preserve: bool,
     rule: str,
 ) -> Prompt:
-    outputs: dict[tuple[str, str], str] = {}
-    if preserve:
-        for message in prompt.messages:
-            for part in message.parts:
-                if isinstance(part, ToolResult) and (text := _model_output_text(part.options)):
-                    outputs[(message.id, part.call_id)] = text
-    called = {(m.id, p.id) for m in prompt.messages for p in m.parts if isinstance(p, ToolCall)}
+    answers = _answers(prompt)
+    paired = {id(result) for result in answers.values()}
     reason = "Tool calls and results of this kind are kept from the model; they stay in the thread."
     out: list[Message] = []
     lost_tail = ""
@@ -238,9 +235,9 @@ def _hide(
                 kept.append(part)
                 ends_in_loss = False
                 continue
-            key = (message.id, call_id)
-            if isinstance(part, ToolCall) or key not in called:
-                compact = outputs.get(key)
+            if isinstance(part, ToolCall) or id(part) not in paired:
+                result = answers.get(id(part)) if isinstance(part, ToolCall) else part
+                compact = _model_output_text(result.options) if preserve and result is not None else ""
                 after = f"{part.name} result:\n{compact}" if compact else None
                 loss: Loss = "reshaped" if after else "content lost"
                 changes.append(
@@ -262,6 +259,18 @@ def _hide(
         if message.role == "assistant":
             lost_tail = message.id if ends_in_loss else ""
     return prompt.with_messages(out)
+
+
+def _answers(prompt: Prompt) -> dict[int, ToolResult]:
+    """By identity of each call its result: a result belongs to the nearest earlier unanswered call of its id."""
+    waiting: dict[str, list[ToolCall]] = {}
+    out: dict[int, ToolResult] = {}
+    for part in _tool_parts(prompt):
+        if isinstance(part, ToolCall):
+            waiting.setdefault(part.id, []).append(part)
+        elif waiting.get(part.call_id):
+            out[id(waiting[part.call_id].pop())] = part
+    return out
 
 
 # Compact output

@@ -8,7 +8,12 @@ from memory.messages.names import ModelRef
 from memory.profiles import anthropic, cerebras, openai_chat, reference, unknown
 from memory.profiles.profile import Profile
 
-PROFILES: tuple[Profile, ...] = (anthropic.PROFILE, openai_chat.PROFILE, cerebras.PROFILE)
+PROFILES: tuple[Profile, ...] = (
+    anthropic.OPUS_4_8,
+    anthropic.PROFILE,
+    openai_chat.PROFILE,
+    cerebras.PROFILE,
+)
 """First match wins."""
 UNKNOWN = unknown.PROFILE
 REFERENCE = reference.PROFILE

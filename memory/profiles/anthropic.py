@@ -1,5 +1,7 @@
 """Claude on the Messages API."""
 
+from msgspec.structs import replace
+
 from memory.profiles.profile import Fact, IdFormat, Profile
 
 PROFILE = Profile(
@@ -16,6 +18,7 @@ PROFILE = Profile(
     blank_text="drop",
     pending_call="synthesise",
     unpaired="to-text",
+    system_between=False,
     first_user="synthesise",
     rules={
         "tool-id": "anthropic-tool-id-charset",
@@ -24,6 +27,7 @@ PROFILE = Profile(
         "hosted-tool": "anthropic-server-tool-id",
         "pending-call": "anthropic-tool-result-missing",
         "unpaired": "anthropic-tool-result-orphan",
+        "system-turn": "anthropic-role-system",
         "blank-text": "anthropic-empty-text",
         "first-user": "anthropic-first-message-user",
     },
@@ -35,6 +39,10 @@ PROFILE = Profile(
         Fact("anthropic-tool-result-missing", "Claude documentation: handle tool calls", "2026-09-01"),
         Fact("anthropic-tool-result-orphan", "tghamm/Anthropic.SDK#184", "2026-09-01"),
         Fact("anthropic-empty-text", "anthropics/anthropic-sdk-python#461", "2026-09-01"),
+        Fact("anthropic-role-system", "Claude documentation: messages; recorded traffic of Opus 4.8", "2026-11-01"),
         Fact("anthropic-first-message-user", "NousResearch/hermes-agent#63983", "2026-09-01"),
     ),
 )
+
+OPUS_4_8 = replace(PROFILE, id="anthropic-opus-4-8", models=("claude-opus-4-8*",), system_between=True)
+"""Takes system messages between the turns."""

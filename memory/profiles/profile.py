@@ -76,6 +76,8 @@ class Profile(Struct, frozen=True):
     blank_text: Handling = "accept"
     pending_call: Handling = "accept"
     unpaired: Handling = "accept"
+    system_between: bool = True
+    """Whether a system message may stand between the turns."""
     first_user: Literal["accept", "synthesise"] = "accept"
     rules: Mapping[str, str] = {}
     facts: tuple[Fact, ...] = ()

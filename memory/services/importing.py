@@ -88,7 +88,7 @@ class Line(Struct, frozen=True, kw_only=True):
 class Conversation(Struct, frozen=True, kw_only=True):
     """A thread in the making: its messages, and those of them that no row holds yet, or holds otherwise.
 
-    `imported` is what its metadata keeps: system texts and tools of the newest line, who answered that, and for each
+    `imported` is what its thread keeps: system texts and tools of the newest line, who answered that, and for each
     line how many messages there were after it.
     """
 
@@ -185,13 +185,13 @@ class _Shelf:
             return None
         own = Thread.objects.filter(resource_id=self._resource_id)
         known = self._thread_ids.get(line.continues)
-        found = own.filter(id=known) if known else own.filter(metadata__imported__lines__has_key=line.continues)
-        row = found.order_by("created_at", "id").values_list("id", "metadata").first()
+        found = own.filter(id=known) if known else own.filter(imported__lines__has_key=line.continues)
+        row = found.order_by("created_at", "id").values_list("id", "imported").first()
         if row is None:
             return None
-        thread_id, metadata = row
+        thread_id, imported = row
         messages = self._storage.load_messages(thread_id, self._resource_id, last=None)
-        return Conversation(thread_id=thread_id, messages=messages, unsaved=(), imported=metadata["imported"])
+        return Conversation(thread_id=thread_id, messages=messages, unsaved=(), imported=imported)
 
     def holds(self, line: Line, before: Conversation | None) -> bool:
         """Whether the line was imported. Raises Conflict when the id of its thread is taken by something else."""
@@ -199,12 +199,11 @@ class _Shelf:
             self._thread_ids[line.id] = before.thread_id
             return True
         thread_id = thread_id_of(line)
-        row = Thread.objects.filter(id=thread_id).values_list("resource_id", "metadata").first()
+        row = Thread.objects.filter(id=thread_id).values_list("resource_id", "imported").first()
         if row is None:
             return False
-        resource_id, metadata = row
-        imported = metadata.get("imported") if resource_id == self._resource_id else None
-        if not isinstance(imported, Mapping) or line.id not in (imported.get("lines") or ()):
+        resource_id, imported = row
+        if resource_id != self._resource_id or line.id not in imported.get("lines", ()):
             raise Conflict(f"the thread id {thread_id} is taken", code="id_taken")
         self._thread_ids[line.id] = thread_id
         return True
@@ -222,8 +221,7 @@ class _Shelf:
                 raise Conflict(f"the thread id {conversation.thread_id} is taken", code="id_taken")
         self._storage.save_messages(conversation.thread_id, self._resource_id, conversation.unsaved)
         thread = Thread.objects.filter(id=conversation.thread_id)
-        metadata = {**thread.values_list("metadata", flat=True).get(), "imported": imported}
-        thread.update(metadata=metadata, last_error=conversation.last_error)
+        thread.update(imported=imported, last_error=conversation.last_error)
         self._thread_ids |= dict.fromkeys(lines, conversation.thread_id)
 
 

@@ -78,17 +78,17 @@ def preview(
     agent = agent_for(caller, agent_id) if agent_id else None
     connection = connection_for(ref.provider, with_key=False)
     read: Settings | None = None
-    read_protocol = ""
+    read_from = ("", "")
     listed = MessageList()
     storage: Any = MemoryStorage()
     if thread_id is not None:
         thread = thread_for(caller, thread_id)
         listed = MessageList(thread_id=thread.id, resource_id=thread.resource_id)
         storage = _Window(DjangoStorage(), last)
-        given = thread.metadata.get("imported") if agent is None else None
-        system, read, read_protocol = _as_imported(given)
+        given = thread.imported if agent is None else None
+        system, read, read_from = _as_imported(given)
     elif imported is not None:
-        read_protocol = imported[0]
+        read_from = (imported[0], "")
         system, read, stored = _decoded(imported)
         listed.add(stored[-last:] if last else stored, "memory")
     else:
@@ -107,7 +107,7 @@ def preview(
         rules=rules,
         read_only=True,
     )
-    if read is not None and read_protocol != connection.protocol:
+    if read is not None and (read_from[0] != connection.protocol or read_from[1] not in ("", ref.provider)):
         read = _portable(read)
     return show(chain, listed, ProviderModel(connection, ref, _settings(ref, agent, read, settings)))
 
@@ -211,11 +211,12 @@ def _decoded(imported: tuple[str, Mapping[str, Any]]) -> tuple[list[str], Settin
     return system, read.settings, [{"id": f"m{i + 1}", **message} for i, message in enumerate(stored)]
 
 
-def _as_imported(given: Any) -> tuple[list[str], Settings | None, str]:
-    """System texts, settings and protocol that came with an imported thread."""
-    if not isinstance(given, Mapping):
-        return [], None, ""
-    return list(given.get("system") or []), Settings(tools=tools_from(given.get("tools"))), str(given.get("protocol"))
+def _as_imported(given: Mapping[str, Any] | None) -> tuple[list[str], Settings | None, tuple[str, str]]:
+    """System texts and settings that came with an imported thread, and from which protocol and provider."""
+    if not given:
+        return [], None, ("", "")
+    read = Settings(tools=tools_from(given.get("tools")))
+    return list(given.get("system") or []), read, (str(given.get("protocol")), str(given.get("provider")))
 
 
 def _portable(read: Settings) -> Settings:

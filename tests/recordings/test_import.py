@@ -77,7 +77,7 @@ def test_what_a_provider_accepted_goes_back_to_it(recordings_dir: Path, name: st
     for thread in Thread.objects.all():
         shown = previewed_for_its_own(thread)
         sent = facts(msgspec.json.decode(shown.request.body))
-        newest = lines[thread.metadata["imported"]["line"]]
+        newest = lines[thread.imported["line"]]
         if newest["status"] != 200:
             continue
         count += 1
@@ -89,7 +89,7 @@ def test_what_a_provider_accepted_goes_back_to_it(recordings_dir: Path, name: st
 
 
 def previewed_for_its_own(thread: Thread) -> Preview:
-    imported = thread.metadata["imported"]
+    imported = thread.imported
     return preview(CALLER, thread_id=thread.id, provider=imported["provider"], model=imported["model"])
 
 

@@ -202,7 +202,7 @@ class TestThreads:
         line = chat("s.1", {"role": "system", "content": "Be brief."}, ASK, answer=SAID)
         line["request"]["tools"] = [TOOL]
         run_import(line)
-        imported = Thread.objects.get().metadata["imported"]
+        imported = Thread.objects.get().imported
         assert (imported["system"], [tool["name"] for tool in imported["tools"]]) == (["Be brief."], ["depth"])
         assert (imported["provider"], imported["protocol"], imported["model"], imported["line"]) == (
             "openai",
@@ -220,8 +220,8 @@ class TestThreads:
         row = Thread.objects.get()
         update_thread(row, metadata={**row.metadata, "colour": "blue"})
         run_import(SECOND)
-        metadata = Thread.objects.get().metadata
-        assert (metadata["colour"], metadata["imported"]["line"]) == ("blue", "c.2")
+        row = Thread.objects.get()
+        assert (row.metadata, row.imported["line"]) == ({"colour": "blue"}, "c.2")
 
     def test_are_dated_by_the_line_else_a_second_apart(self) -> None:
         run_import(FIRST, SECOND)

@@ -209,6 +209,22 @@ _ALL = (
         "A tool message holds text only; newer models accept an image there and can't see it.",
     ),
     RuleInfo(
+        "anthropic-role-system",
+        "anthropic",
+        "System text between the turns is told as the user's",
+        _BEFORE,
+        "documented",
+        "Claude takes system text at the beginning only, except Opus 4.8. In its place it is sent as labelled text.",
+    ),
+    RuleInfo(
+        "any-system-turn",
+        "any",
+        "System text between the turns is told as the user's",
+        _BEFORE,
+        "documented",
+        "Where a target takes system text at the beginning only, later ones are sent as labelled text in their place.",
+    ),
+    RuleInfo(
         "any-media-in-result",
         "any",
         "Images of tool results follow in a user message",

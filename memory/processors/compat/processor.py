@@ -7,11 +7,22 @@ import logging
 from collections.abc import Callable, Sequence
 from typing import Any, Literal
 
-from memory.errors import InvalidOption
-from memory.messages.prompt import Prompt, prompt_from_json, prompt_to_json
-from memory.messages.stored import StoredMessage
+from msgspec.structs import replace
+
+from memory.errors import InvalidOption, Tripwire
+from memory.messages.lists import MessageList
+from memory.messages.prompt import (
+    Message,
+    Origin,
+    Prompt,
+    Reasoning,
+    prompt_from_json,
+    prompt_to_json,
+    prompt_to_json_like,
+)
+from memory.messages.stored import StoredMessage, content_of, origin_of
 from memory.processors.base import ProcessAPIErrorArgs, ProcessLLMRequestArgs, PromptResult, Repair, Retry, Switches
-from memory.processors.changes import Change, Finding, Spot
+from memory.processors.changes import Change, Finding, changes_by_comparison
 from memory.processors.compat import reference
 from memory.processors.compat.catalogue import default_state
 from memory.processors.compat.errors import texts_of
@@ -51,6 +62,9 @@ class ProviderHistoryCompat:
     ) -> None:
         if rules not in ("catalogue", "reference"):
             raise InvalidOption(f"rules: expected catalogue or reference, got {rules!r}", field="rules")
+        if not isinstance(additional_rules, list | tuple):
+            message = f"additional_rules: expected a list of rules, got {additional_rules!r}"
+            raise InvalidOption(message, field="additional_rules")
         for i, rule in enumerate(additional_rules):
             if not isinstance(rule, CompatRule):
                 place = f"additional_rules[{i}]"
@@ -62,8 +76,7 @@ class ProviderHistoryCompat:
 
     def process_llm_request(self, args: ProcessLLMRequestArgs) -> PromptResult | None:
         """The rewritten prompt in the kind it was given, or None when there is nothing to change or report."""
-        is_json = not isinstance(args.prompt, Prompt)
-        given = prompt_from_json(args.prompt) if not isinstance(args.prompt, Prompt) else args.prompt
+        given = args.prompt if isinstance(args.prompt, Prompt) else _read(args.prompt, args.message_list.messages)
         if self.rules == "reference":
             prompt, changes, findings, names = self._by_reference(given, args)
         else:
@@ -73,25 +86,23 @@ class ProviderHistoryCompat:
                 CATALOGUE, given, profile, args.switches, tool_names=args.tool_names
             )
         for rule in self.additional_rules:
-            prompt, change = self._by_own_rule(rule, prompt, args)
+            prompt, change = self._by_own_rule(rule, prompt, args, findings)
             changes += change
         if prompt is given and not findings and not names:
             return None
-        return PromptResult(
-            prompt=prompt_to_json(prompt) if is_json else prompt, changes=changes, findings=findings, tool_names=names
-        )
+        same_kind = prompt if isinstance(args.prompt, Prompt) else prompt_to_json_like(prompt, given, args.prompt)
+        return PromptResult(prompt=same_kind, changes=changes, findings=findings, tool_names=names)
 
     def _by_reference(
         self, prompt: Prompt, args: ProcessLLMRequestArgs
     ) -> tuple[Prompt, list[Change], list[Finding], dict[str, str]]:
         changes: list[Change] = []
         findings: list[Finding] = []
-        stored = args.message_list.messages or None
         for rule in reference.PROACTIVE:
             state = args.switches.state(rule.rule, default_state(rule.rule))
             if state == "off":
                 continue
-            new, made = rule.rewrite(prompt, args.model, stored, rule.rule)
+            new, made = rule.rewrite(prompt, args, rule.rule)
             if state == "report":
                 findings += map(_finding, made)
             else:
@@ -99,16 +110,26 @@ class ProviderHistoryCompat:
         return prompt, changes, findings, {}
 
     def _by_own_rule(
-        self, rule: CompatRule, prompt: Prompt, args: ProcessLLMRequestArgs
+        self, rule: CompatRule, prompt: Prompt, args: ProcessLLMRequestArgs, findings: list[Finding]
     ) -> tuple[Prompt, list[Change]]:
         if rule.apply_to_prompt is None or args.switches.state(rule.name) == "off":
             return prompt, []
         given: Any = prompt if isinstance(args.prompt, Prompt) else prompt_to_json(prompt)
-        made = rule.apply_to_prompt(given, model=model_ref_of(args.model), messages=args.message_list.messages)
-        if made is None or made is given:
+        try:
+            made = rule.apply_to_prompt(given, model=model_ref_of(args.model), messages=args.message_list.messages)
+            new = prompt if made is None or made is given else _as_prompt(made)
+        except Tripwire:
+            raise
+        except Exception:  # one's own rule must not end the run
+            log.exception("rule %s failed while rewriting", rule.name)
             return prompt, []
-        new = made if isinstance(made, Prompt) else prompt_from_json(made)
-        return new, _changes_by_comparison(rule.name, prompt, new)
+        if new is prompt:
+            return prompt, []
+        changes = changes_by_comparison(rule.name, prompt, new)
+        if args.switches.state(rule.name) == "report":
+            findings += map(_finding, changes)
+            return prompt, []
+        return new, changes
 
     # After its error
 
@@ -129,10 +150,7 @@ class ProviderHistoryCompat:
             fixed = self._fixed(rule.name, rule.fix, before)
             if fixed is None:
                 continue
-            changed = [new for old, new in zip(before, fixed, strict=False) if old != new]
-            for message in changed:
-                if args.message_list.source_of(message["id"]) is not None:
-                    args.message_list.replace(message)
+            changed = _take_repair(args.message_list, before, fixed)
             reason = f"{rule.name} knows this error and repaired {_counted(len(changed), 'message')}."
             repair = Repair(rule=rule.name, reason=texts[0][:500], messages=changed)
             return Retry(reason=reason, matched=rule.name, rule=rule.name, repair=repair)
@@ -149,6 +167,47 @@ class ProviderHistoryCompat:
         except Exception:  # one's own rule must not end the run; what it did to its copy is thrown away
             log.exception("rule %s failed while repairing", name)
             return None
+
+
+def _read(given: list[dict[str, Any]], stored: Sequence[StoredMessage]) -> Prompt:
+    """A prompt from its JSON form. Its reasoning has the stamp of the stored turn that its message names."""
+    prompt = prompt_from_json(given)
+    origins = {m.get("id"): origin for m in stored if (origin := origin_of(content_of(m.get("content"))))}
+    if not origins:
+        return prompt
+    return prompt.with_messages([_stamped(m, origins.get(m.id)) for m in prompt.messages])
+
+
+def _stamped(message: Message, origin: Origin | None) -> Message:
+    if origin is None or isinstance(message.content, str):
+        return message
+    parts = tuple(
+        replace(part, origin=origin) if isinstance(part, Reasoning) and part.origin is None else part
+        for part in message.content
+    )
+    return replace(message, content=parts, origin=origin)
+
+
+def _as_prompt(value: Any) -> Prompt:
+    return value if isinstance(value, Prompt) else prompt_from_json(value)
+
+
+def _take_repair(
+    messages: MessageList, before: Sequence[StoredMessage], after: Sequence[StoredMessage]
+) -> list[StoredMessage]:
+    """Put what a fix did into the list; the messages that have to be stored anew.
+
+    What it took out is out for this run, what it added is for the prompt only: neither is a version of anything.
+    """
+    old = {message.get("id"): message for message in before}
+    changed = [m for m in after if (known := old.get(m.get("id"))) is not None and known != m]
+    kept = {message.get("id") for message in after}
+    for message in changed:
+        if messages.source_of(message["id"]) is not None:
+            messages.replace(message)
+    messages.remove(message_id for message_id in old if message_id is not None and message_id not in kept)
+    messages.add([message for message in after if message.get("id") not in old], "context", merge=False)
+    return changed
 
 
 def _counted(count: int, noun: str) -> str:
@@ -204,19 +263,3 @@ def _would_do(change: Change) -> str:
 def _shown(value: Any) -> str:
     text = value if isinstance(value, str) else str(value)
     return text if len(text) <= 80 else f"{text[:80]}…"
-
-
-def _changes_by_comparison(rule: str, before: Prompt, after: Prompt) -> list[Change]:
-    """What one's own rule did, message by message: it does not say so itself."""
-    reason = "Changed by a rule of this installation."
-    old = {(m.id, m.role, i if not m.id else 0): m for i, m in enumerate(before.messages)}
-    new = {(m.id, m.role, i if not m.id else 0): m for i, m in enumerate(after.messages)}
-    out = []
-    for key in [*old, *(key for key in new if key not in old)]:
-        was, now = old.get(key), new.get(key)
-        if was is not now and was != now:
-            spot = Spot(key[0])
-            out.append(
-                Change(rule, reason, "reshaped", spot, was.text[:300] if was else None, now.text[:300] if now else None)
-            )
-    return out

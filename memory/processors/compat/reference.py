@@ -7,19 +7,21 @@ specification's sections 1.3 and 1.4.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from memory.messages.names import ModelRef, provider_id
-from memory.messages.prompt import Message, Options, Part, Prompt, Reasoning, Text, ToolCall, ToolResult
-from memory.messages.stored import StoredMessage, content_of, parts_of
+from memory.messages.prompt import Message, Options, Part, Prompt, Reasoning, Text, ToolCall, ToolResult, own_origin
+from memory.messages.stored import StoredMessage, content_of, origin_of, parts_of
+from memory.processors.base import ProcessLLMRequestArgs
 from memory.processors.changes import Change, Spot, brief, spot_of
+from memory.processors.compat.rule import model_ref_of
 
 Rewritten = tuple[Prompt, list[Change]]
-Rewrite = Callable[[Prompt, Any, Sequence[StoredMessage] | None, str], Rewritten]
+Rewrite = Callable[[Prompt, ProcessLLMRequestArgs, str], Rewritten]
 
 
 class ReferenceRule(Struct, frozen=True):
@@ -79,8 +81,8 @@ def _part_family(options: Options | None) -> str | None:
     return None
 
 
-def _strip_foreign_hosted_tools(prompt: Prompt, model: Any, _: Any, rule: str) -> Rewritten:
-    target = _family(model)
+def _strip_foreign_hosted_tools(prompt: Prompt, args: ProcessLLMRequestArgs, rule: str) -> Rewritten:
+    target = _family(args.model)
     foreign = {
         part.id
         for message in prompt.messages
@@ -132,21 +134,27 @@ def _drop_reasoning(
     return prompt.with_messages(messages), changes
 
 
-def _strip_for_cerebras(prompt: Prompt, model: Any, _: Any, rule: str) -> Rewritten:
-    if not matches(model, "cerebras"):
+def _strip_for_cerebras(prompt: Prompt, args: ProcessLLMRequestArgs, rule: str) -> Rewritten:
+    if not matches(args.model, "cerebras"):
         return prompt, []
     return _drop_reasoning(prompt, rule, "Cerebras does not take reasoning in a request.", lambda _part: True)
 
 
-def _strip_for_mantle(prompt: Prompt, model: Any, _: Any, rule: str) -> Rewritten:
-    entries = model if isinstance(model, list | tuple) else [model]
-    for entry in map(_entry, entries):
-        if not isinstance(entry, Mapping) or entry.get("provider") != "bedrock-mantle.chat":
-            continue
-        if str(entry.get("modelId") or "").startswith("openai.gpt-oss"):
-            reason = "GPT-OSS on Bedrock does not take reasoning in a request."
-            return _drop_reasoning(prompt, rule, reason, lambda _part: True)
-    return prompt, []
+def _strip_for_mantle(prompt: Prompt, args: ProcessLLMRequestArgs, rule: str) -> Rewritten:
+    entries = args.model if isinstance(args.model, list | tuple) else [args.model]
+    if not any(_is_mantle_gpt(_entry(entry), args.protocol) for entry in entries):
+        return prompt, []
+    return _drop_reasoning(prompt, rule, "GPT-OSS on Bedrock does not take reasoning in a request.", lambda _part: True)
+
+
+def _is_mantle_gpt(model: Any, protocol: str) -> bool:
+    """That endpoint is `bedrock-mantle.chat` to the reference; to us it is Bedrock with the chat protocol."""
+    if isinstance(model, ModelRef):
+        is_mantle, model_id = model.provider == "bedrock" and protocol == "openai-chat", model.model_id
+    else:
+        is_mantle = isinstance(model, Mapping) and model.get("provider") == "bedrock-mantle.chat"
+        model_id = str(model.get("modelId") or "") if is_mantle else ""
+    return is_mantle and model_id.startswith("openai.gpt-oss")
 
 
 def _protected(prompt: Prompt) -> int:
@@ -165,72 +173,76 @@ def _anthropic_options(part: Reasoning) -> Mapping[str, Any]:
     return value if isinstance(value, Mapping) else {}
 
 
-def _has_other_stamp(part: Reasoning) -> bool:
-    return part.origin is not None and part.origin.provider not in ("anthropic", "vertex", "bedrock")
+def _has_other_stamp(part: Reasoning, target: ModelRef) -> bool:
+    """Whether another origin than the target's wrote the part. Claude is served by Vertex and Bedrock too."""
+    own = ("anthropic", "vertex", "bedrock", provider_id(target.provider))
+    return part.origin is not None and part.origin.provider not in own
 
 
-def _strip_empty_signed(prompt: Prompt, model: Any, _: Any, rule: str) -> Rewritten:
-    if not matches(model, "anthropic"):
+def _strip_empty_signed(prompt: Prompt, args: ProcessLLMRequestArgs, rule: str) -> Rewritten:
+    if not matches(args.model, "anthropic"):
         return prompt, []
     protected = _protected(prompt)
-    target = model.model_id if isinstance(model, ModelRef) else None
+    target = model_ref_of(args.model)
 
     def is_refused(part: Reasoning) -> bool:
         signature = _anthropic_options(part).get("signature")
         if part.text or not isinstance(signature, str) or not signature:
             return False
-        own = part.origin is not None and not _has_other_stamp(part) and part.origin.model_id == target
-        return not own
+        is_stamped = part.origin is not None and part.origin.model_id == target.model_id
+        return not is_stamped or _has_other_stamp(part, target)
 
     reason = "A signed thinking block without text is refused in a completed turn."
     return _drop_reasoning(prompt, rule, reason, is_refused, skip=lambda i, _m: i == protected)
 
 
-def _is_native(part: Reasoning) -> bool:
-    return part.options is not None and "anthropic" in part.options and not _has_other_stamp(part)
+def _is_native(part: Reasoning, target: ModelRef) -> bool:
+    return part.options is not None and "anthropic" in part.options and not _has_other_stamp(part, target)
 
 
-def _strip_foreign(prompt: Prompt, model: Any, _: Any, rule: str) -> Rewritten:
-    if not matches(model, "anthropic"):
+def _strip_foreign(prompt: Prompt, args: ProcessLLMRequestArgs, rule: str) -> Rewritten:
+    if not matches(args.model, "anthropic"):
         return prompt, []
-    protected = _protected(prompt)
+    protected, target = _protected(prompt), model_ref_of(args.model)
 
     def skip(i: int, message: Message) -> bool:
-        return i == protected and any(isinstance(p, Reasoning) and _is_native(p) for p in message.parts)
+        return i == protected and any(isinstance(p, Reasoning) and _is_native(p, target) for p in message.parts)
 
     reason = "Claude takes only reasoning it wrote itself. It stays in the thread."
-    return _drop_reasoning(prompt, rule, reason, lambda part: not _is_native(part), skip=skip)
+    return _drop_reasoning(prompt, rule, reason, lambda part: not _is_native(part, target), skip=skip)
 
 
-def _strip_foreign_signed(prompt: Prompt, model: Any, messages: Sequence[StoredMessage] | None, rule: str) -> Rewritten:
-    target = _provider_of(model)
-    if target is None or messages is None:
+def _strip_foreign_signed(prompt: Prompt, args: ProcessLLMRequestArgs, rule: str) -> Rewritten:
+    target = _provider_of(args.model)
+    if target is None:
         return prompt, []
-    seals = set(_foreign_seals(messages, provider_id(target)))
+    seals = set(_foreign_seals(args.message_list.messages, provider_id(target)))
     if not seals:
         return prompt, []
 
     def is_refused(part: Reasoning) -> bool:
         options = _anthropic_options(part)
-        return (options.get("signature") or options.get("redactedData")) in seals
+        seal = options.get("signature") or options.get("redactedData")
+        return isinstance(seal, str) and seal in seals
 
     reason = f"The turn was written by another provider than {target}; its signature is refused."
     return _drop_reasoning(prompt, rule, reason, is_refused)
 
 
-def _foreign_seals(messages: Sequence[StoredMessage], target: str) -> list[str]:
-    out = []
+def _foreign_seals(messages: Sequence[StoredMessage], target: str) -> Iterator[str]:
+    """Signatures and sealed data that others than the target wrote: by the part's own stamp, else its turn's."""
     for message in messages:
-        content = content_of(message.get("content"))
-        metadata = content.get("metadata")
-        stamp = metadata.get("provider") if isinstance(metadata, Mapping) else None
-        if message.get("role") != "assistant" or not isinstance(stamp, str) or provider_id(stamp) == target:
+        if message.get("role") != "assistant":
             continue
+        content = content_of(message.get("content"))
+        turn = origin_of(content)
         for part in parts_of(content):
-            anthropic = (part.get("providerMetadata") or {}).get("anthropic")
-            if part.get("type") == "reasoning" and isinstance(anthropic, Mapping):
-                out += [v for key in ("signature", "redactedData") if isinstance(v := anthropic.get(key), str)]
-    return out
+            metadata = part.get("providerMetadata")
+            if part.get("type") != "reasoning" or not isinstance(metadata, Mapping):
+                continue
+            origin, anthropic = own_origin(metadata) or turn, metadata.get("anthropic")
+            if origin is not None and origin.provider != target and isinstance(anthropic, Mapping):
+                yield from (v for key in ("signature", "redactedData") if isinstance(v := anthropic.get(key), str))
 
 
 # Rule 7: a tag that Azure's filter takes for an injection
@@ -242,7 +254,7 @@ _OPEN_TAG = re.compile(r"<system-reminder(?=\s|/?>)([^>]*)>")
 
 def _is_azure(model: Any) -> bool:
     if isinstance(model, ModelRef):
-        return _AZURE.match(model.provider) is not None
+        model = {"provider": model.provider, "modelId": model.model_id}
     if isinstance(model, str):
         return _AZURE_TEXT.match(model) is not None
     if isinstance(model, list | tuple):
@@ -259,8 +271,8 @@ def _renamed_tags(text: str) -> str:
     return _OPEN_TAG.sub(r"<memory-context\1>", text).replace("</system-reminder>", "</memory-context>")
 
 
-def _rename_reminders(prompt: Prompt, model: Any, _: Any, rule: str) -> Rewritten:
-    if not _is_azure(model):
+def _rename_reminders(prompt: Prompt, args: ProcessLLMRequestArgs, rule: str) -> Rewritten:
+    if not _is_azure(args.model):
         return prompt, []
     changes: list[Change] = []
     reason = "Azure's content filter takes the tag system-reminder for an injection."

@@ -31,7 +31,9 @@ def rename_bad_tool_ids(messages: list[StoredMessage]) -> bool:
     if not table:
         return False
     for message in messages:
-        content = message["content"] = content_of(message["content"])
+        content = message["content"]
+        if not isinstance(content, dict):
+            continue
         for holder in _id_holders(content):
             if holder.get("toolCallId") in table:
                 holder["toolCallId"] = table[holder["toolCallId"]]

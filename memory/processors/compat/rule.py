@@ -34,11 +34,16 @@ class CompatRule:
     ) -> None:
         if not isinstance(name, str) or not name.strip():
             raise InvalidOption("name: a rule needs a name", field="name")
+        for option, hook in (("fix", fix), ("apply_to_prompt", apply_to_prompt)):
+            if hook is not None and not callable(hook):
+                raise InvalidOption(f"{option}: expected a function, got {hook!r}", field=option)
+        if isinstance(error_patterns, str | re.Pattern):
+            raise InvalidOption(f"error_patterns: expected a list, got {error_patterns!r}", field="error_patterns")
         if fix is not None and not error_patterns:
             message = f"error_patterns: rule {name!r} has a fix that no error can ask for"
             raise InvalidOption(message, field="error_patterns")
         self.name = name
-        self.error_patterns = tuple(re.compile(p, re.S) if isinstance(p, str) else p for p in error_patterns)
+        self.error_patterns = tuple(map(_compiled, error_patterns))
         self.fix = fix
         self.apply_to_prompt = apply_to_prompt
 
@@ -50,15 +55,22 @@ class CompatRule:
         return f"CompatRule({self.name!r})"
 
 
+def _compiled(pattern: Any) -> re.Pattern[str]:
+    try:
+        return pattern if isinstance(pattern, re.Pattern) else re.compile(pattern, re.S)
+    except (re.error, TypeError) as error:
+        raise InvalidOption(f"error_patterns: {pattern!r} is no pattern: {error}", field="error_patterns") from error
+
+
 def model_ref_of(model: Any) -> ModelRef:
     """The model a custom rule is given, whatever form the hook got it in."""
     if isinstance(model, ModelRef):
         return model
     if isinstance(model, dict):
         return ModelRef(str(model.get("provider") or ""), str(model.get("modelId") or ""))
-    if isinstance(model, list) and model:
-        first = model[0]
-        return model_ref_of(first.get("model", first) if isinstance(first, dict) else first)
+    if isinstance(model, list | tuple):
+        entries = [(entry.get("model") or entry) if isinstance(entry, dict) else entry for entry in model]
+        return next((model_ref_of(entry) for entry in entries if entry), ModelRef("", ""))
     if isinstance(model, str):
         head, _, tail = re.sub(":", "/", model, count=1).partition("/") if "/" not in model else model.partition("/")
         return ModelRef(head, tail) if tail else ModelRef("", head)

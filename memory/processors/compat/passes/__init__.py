@@ -12,7 +12,7 @@ from msgspec import Struct
 
 from memory.messages.prompt import Prompt
 from memory.processors.changes import Change
-from memory.processors.compat.passes import first, hosted, ids, media, pairs, reasoning, texts
+from memory.processors.compat.passes import first, hosted, ids, media, pairs, reasoning, system, texts
 from memory.processors.compat.passes.facts import Facts
 from memory.profiles.profile import Profile
 
@@ -39,6 +39,7 @@ _TOOL_NAME = Step(5, "tool-name", ids.rename_tools, ids.has_bad_names)
 _MEDIA_RESULT = Step(6, "media-in-result", media.move_media_out_of_results, media.has_media_results)
 _FILE = Step(6, "file", media.note_refused_files, media.has_files)
 _BLANK_TEXT = Step(7, "blank-text", texts.drop_blank, texts.may_have_blank)
+_SYSTEM_TURN = Step(8, "system-turn", system.settle_system_turns, system.has_system_turn)
 _FIRST_USER = Step(8, "first-user", first.begin_with_user, first.begins_wrong)
 
 CATALOGUE: tuple[Step, ...] = (
@@ -53,6 +54,7 @@ CATALOGUE: tuple[Step, ...] = (
     _MEDIA_RESULT,
     _FILE,
     _BLANK_TEXT,
+    _SYSTEM_TURN,
     _FIRST_USER,
 )
 """In the catalogue's ten steps: what an earlier pass leaves behind, a later one repairs."""

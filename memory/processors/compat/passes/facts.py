@@ -21,12 +21,15 @@ class Facts(Struct):
     has_file: bool = False
     has_hosted_call: bool = False
     has_media_result: bool = False
+    has_system_turn: bool = False
 
 
 def facts_of(prompt: Prompt, declared_tools: Iterable[str] = ()) -> Facts:
     """Facts of a prompt; names of declared tools count after those of the history."""
     facts = Facts({}, {})
     for message in prompt.messages:
+        if message.options is not None and message.role == "user":
+            facts.has_system_turn = True  # perhaps: the pass looks closer
         if isinstance(message.content, str):
             if message.role != "system" and not message.content.strip():
                 facts.has_blank_text = True

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from msgspec.structs import replace
 
 from memory.messages.prompt import Message, Part, Prompt, ToolCall, ToolResult
-from memory.processors.changes import Change, spot_of
+from memory.processors.changes import Change, Spot, spot_of
 from memory.processors.compat.passes.facts import Facts
 from memory.profiles.profile import IdFormat, Profile
 
@@ -35,14 +35,16 @@ def has_bad_names(profile: Profile, facts: Facts) -> bool:
 def rename_tool_ids(prompt: Prompt, profile: Profile, facts: Facts, rule: str) -> tuple[Prompt, list[Change]]:
     table = renames(facts.tool_ids, profile.tool_ids)
     changes: list[Change] = []
+    called: set[Spot] = set()  # a result beside its call needs no change of its own
 
     def rename(message: Message, part: Part) -> Part:
         match part:
             case ToolCall() if part.id in table:
+                called.add(spot_of(message, part))
                 changes.append(_renamed(rule, message, part, part.id, table[part.id], "Ids", profile.tool_ids))
                 return replace(part, id=table[part.id])
             case ToolResult() if part.call_id in table:
-                if part.at is None or all(c.spot != spot_of(message, part) for c in changes[-8:]):
+                if spot_of(message, part) not in called:
                     changes.append(
                         _renamed(rule, message, part, part.call_id, table[part.call_id], "Ids", profile.tool_ids)
                     )

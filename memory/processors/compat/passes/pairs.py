@@ -151,9 +151,10 @@ def _answer_calls(prompt: Prompt, rule: str, *, only_pending: bool) -> tuple[Pro
                     messages[at] = replace(messages[at], content=_without(messages[at].parts, index))
                     made[id(call)] = result
                 else:
-                    changes.append(Change(rule, _WHY, "reshaped", spot_of(message, call), None, NO_RESULT))
+                    spot = replace(spot_of(message, call), is_result=True)
+                    changes.append(Change(rule, _WHY, "reshaped", spot, None, NO_RESULT))
                     output = Output("error-text", NO_RESULT)
-                    made[id(call)] = ToolResult(call.id, call.name, output, call.input, None, call.at)
+                    made[id(call)] = ToolResult(call.id, call.name, output, call.input, None, call.at, message.id)
             _place(messages, turn, made, end, behind)
             behind = max(behind, end + 1)
         i = behind
