@@ -11,6 +11,7 @@ from compat_admin.api.bodies import read_body, reply
 from compat_admin.api.documents import documents
 from compat_admin.api.messages import check_messages
 from compat_admin.api.paging import page_of
+from compat_admin.api.preview import answer_of
 from compat_admin.api.schemas import (
     AgentChange,
     AgentItem,
@@ -20,6 +21,7 @@ from compat_admin.api.schemas import (
     JsonObject,
     Limit,
     NewAgent,
+    PreparedAnswer,
     ProviderItem,
     QueuedRun,
 )
@@ -69,12 +71,7 @@ def generate(request: ApiRequest, agent_id: str) -> GenerateAnswer | HttpRespons
     name the run, whose attempts say why.
     """
     agent = agent_for(request.auth, agent_id)
-    body = read_body(request, GenerateWanted)
-    if not isinstance(body.messages, str):
-        check_messages(body.messages)
-    wanted = structs.asdict(body)
-    in_background = wanted.pop("background")
-    turn = runs.GenerateRequest(**wanted)
+    turn, in_background = _turn(request)
     if in_background:
         run = runs.start_background(request.auth, agent.id, turn)
         return reply(QueuedRun(run.id, run.thread_id, "queued"), 202)
@@ -92,6 +89,24 @@ def generate(request: ApiRequest, agent_id: str) -> GenerateAnswer | HttpRespons
     )
 
 
+@router.post("/agents/{agent_id}/prepare", auth=RUN, **documents(PreparedAnswer, body=GenerateWanted))
+def prepare(request: ApiRequest, agent_id: str) -> PreparedAnswer:
+    """The turn's exact request without the call: for callers that call the provider themselves. Its run is kept."""
+    agent = agent_for(request.auth, agent_id)
+    made = runs.prepare(request.auth, agent.id, _turn(request)[0])
+    return PreparedAnswer(made.run_id, made.thread_id, answer_of(made.shown))
+
+
+def _turn(request: ApiRequest) -> tuple[runs.GenerateRequest, bool]:
+    """What the body asks for, and whether in the background."""
+    body = read_body(request, GenerateWanted)
+    if not isinstance(body.messages, str):
+        check_messages(body.messages)
+    wanted = structs.asdict(body)
+    in_background = wanted.pop("background")
+    return runs.GenerateRequest(**wanted), in_background
+
+
 @router.get("/providers", auth=READ, **documents(Page[ProviderItem]))
 def list_providers(request: ApiRequest, limit: Limit = MAX_LIMIT, cursor: str | None = None) -> Page[ProviderItem]:
     """Every provider and where it is reached: its own connection, else its vendor's address."""
@@ -101,7 +116,8 @@ def list_providers(request: ApiRequest, limit: Limit = MAX_LIMIT, cursor: str | 
 
 
 def _item(agent: Agent) -> AgentItem:
-    return AgentItem(*(getattr(agent, name) for name in AgentItem.__struct_fields__))
+    own = AgentItem.__struct_fields__[:-1]
+    return AgentItem(*(getattr(agent, name) for name in own), agents.worst_case(agent))
 
 
 def _connection(entry: ProviderEntry, row: Provider | None) -> ProviderItem:

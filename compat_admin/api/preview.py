@@ -57,6 +57,11 @@ def preview_request(request: ApiRequest) -> PreviewAnswer:
         settings=body.settings,
         rules=body.rules,
     )
+    return answer_of(made)
+
+
+def answer_of(made: preview.Preview) -> PreviewAnswer:
+    """A preview as callers get it; the body's bytes are passed on as they are."""
     return PreviewAnswer(
         provider=made.provider,
         model=made.model,

@@ -129,6 +129,8 @@ class AgentItem(Struct, frozen=True):
     model_max_retries: int
     created_at: datetime
     updated_at: datetime
+    worst_case: str
+    """How many provider calls one request can become, in words."""
 
 
 class ProviderItem(Struct, frozen=True):
@@ -252,6 +254,14 @@ class GenerateWanted(Struct, frozen=True, forbid_unknown_fields=True):
     tools: list[JsonObject] | None = None
     tool_choice: str | JsonObject | None = None
     background: bool = False
+
+
+class PreparedAnswer(Struct, frozen=True):
+    """A run whose call its caller makes itself, and the request to send."""
+
+    run_id: str
+    thread_id: str
+    prepared: PreviewAnswer
 
 
 class CalledTool(Struct, frozen=True):

@@ -7,7 +7,7 @@ PROFILE = Profile(
     provider="cerebras",
     title="Cerebras",
     protocol="openai-chat",
-    tool_ids=IdFormat(may_be_empty=False),
+    tool_ids=IdFormat(longest=40, may_be_empty=False),  # as OpenAI, whose API it follows: no report says more
     tool_names=IdFormat(refused="[^a-zA-Z0-9_-]", longest=64, may_be_empty=False),
     reasoning="drop",
     namespace="cerebras",

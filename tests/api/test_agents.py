@@ -171,6 +171,14 @@ class TestGenerate:
         assert made["message_ids"] == [m["id"] for m in stored]
         assert Thread.objects.get().resource_id == "user-1"
 
+    def test_can_be_prepared_for_callers_who_call_the_provider_themselves(
+        self, caller: Caller, agent: Agent, sandbox: Sandbox
+    ) -> None:
+        made = caller.post("/agents/plain/prepare", {"messages": "Where?", "resource_id": "user-1"}, status=200)
+        assert made["prepared"]["request"]["body"]["messages"][0]["content"][0]["text"] == "Where?"
+        assert caller.get(f"/runs/{made['run_id']}")["status"] == "prepared"
+        assert sandbox.requests() == []
+
     def test_goes_on_with_a_thread(self, caller: Caller, agent: Agent, sandbox: Sandbox) -> None:
         thread = make.make_thread(messages=2)
         messages = [{"role": "user", "content": "And back?"}]

@@ -46,14 +46,16 @@ def settle_system_turns(prompt: Prompt, profile: Profile, _: Facts, rule: str) -
             options[profile.namespace] = {"role": "system"}
             out.append(replace(message, options=options))
             continue
-        parts = tuple(
-            replace(part, text=f"[System] {part.text}") if isinstance(part, Text) and i == 0 else part
-            for i, part in enumerate(message.parts)
-        )
+        texts = [part for part in message.parts if isinstance(part, Text) and part.text.strip()]
+        parts = tuple(Text(f"[System] {part.text}", None, part.at) for part in texts)
         reason = f"{profile.title} takes system text at the beginning only."
-        text = message.parts[0] if message.parts else None
-        spot = spot_of(message, text)
-        before = brief(text) if text is not None else None
-        changes.append(Change(rule, reason, "reshaped", spot, before, brief(parts[0]) if parts else None))
-        out.append(replace(message, content=parts, options=options or None))
+        changes += [
+            Change(rule, reason, "reshaped", spot_of(message, old), brief(old), brief(new))
+            for old, new in zip(texts, parts, strict=True)
+        ]
+        if len(texts) < len(message.parts):
+            lost = "Blocks of a system message that only the system can hold are left out."
+            changes.append(Change(rule, lost, "content lost", spot_of(message), message.text or "(no text)"))
+        if parts:
+            out.append(replace(message, content=parts, options=options or None))
     return prompt.with_messages(out), changes

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 from msgspec.structs import replace
 
-from memory.messages.prompt import Message, Part, Prompt, Text, holds_raw_block, raw_block
+from memory.messages.prompt import Message, Output, Part, Prompt, Text, ToolResult, holds_raw_block, raw_block
 from memory.processors.changes import Change, Loss, brief, spot_of
 from memory.processors.compat.passes.facts import Facts
 from memory.profiles.profile import Profile
@@ -55,7 +58,7 @@ def _is_blank(part: Part, profile: Profile) -> bool:
 
 
 def has_foreign_blocks(_: Profile, facts: Facts) -> bool:
-    return facts.has_options_on_text
+    return facts.has_options_on_text or facts.has_media_result
 
 
 def drop_foreign_blocks(prompt: Prompt, profile: Profile, _: Facts, rule: str) -> tuple[Prompt, list[Change]]:
@@ -63,6 +66,8 @@ def drop_foreign_blocks(prompt: Prompt, profile: Profile, _: Facts, rule: str) -
     changes: list[Change] = []
 
     def change(message: Message, part: Part) -> Part | None:
+        if isinstance(part, ToolResult):
+            return _without_foreign_items(message, part, profile, rule, changes)
         if not isinstance(part, Text) or not holds_raw_block(part) or raw_block(part, profile.namespace) is not None:
             return part
         kept = replace(part, options=None) if part.text.strip() else None
@@ -75,3 +80,38 @@ def drop_foreign_blocks(prompt: Prompt, profile: Profile, _: Facts, rule: str) -
         return kept
 
     return prompt.map_parts(change), changes
+
+
+def _without_foreign_items(
+    message: Message, part: ToolResult, profile: Profile, rule: str, changes: list[Change]
+) -> ToolResult:
+    """The result without items that only another provider can read; their visible text stays."""
+    if part.output.type != "content" or not isinstance(part.output.value, list):
+        return part
+    kept: list[Any] = []
+    lost: list[str] = []
+    for item in part.output.value:
+        block = _foreign_item(item, profile.namespace)
+        if block is None:
+            kept.append(item)
+            continue
+        lost.append(str(block.get("type", "unknown")))
+        if isinstance(item.get("text"), str) and item["text"].strip():
+            kept.append({"type": "text", "text": item["text"]})
+    if not lost:
+        return part
+    reason = "Only the provider that wrote these items of a result can read them. They stay in the thread."
+    note = f"[{', '.join(lost)}]"
+    changes.append(
+        Change(rule, reason, "content lost", spot_of(message, part), {"items": lost}, note, severity="degrades")
+    )
+    return replace(part, output=Output("content", kept) if kept else Output("text", note))
+
+
+def _foreign_item(item: Any, namespace: str) -> Mapping[str, Any] | None:
+    options = item.get("providerOptions") if isinstance(item, dict) else None
+    for name, value in options.items() if isinstance(options, dict) else ():
+        block = value.get("block") if isinstance(value, Mapping) else None
+        if name != namespace and isinstance(block, Mapping):
+            return block
+    return None
