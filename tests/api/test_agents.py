@@ -24,6 +24,7 @@ FIELDS = [
     "model_max_retries",
     "created_at",
     "updated_at",
+    "worst_case",
 ]
 WEATHER = {"name": "weather", "description": "How it is outside", "parameters": {"type": "object", "properties": {}}}
 
@@ -112,7 +113,7 @@ class TestAgents:
             caller.get("/agents")
         assert len(few) == len(many)
 
-    @pytest.mark.parametrize(("method", "path"), [("GET", ""), ("PATCH", ""), ("POST", "/generate")])
+    @pytest.mark.parametrize(("method", "path"), [("GET", ""), ("PATCH", ""), ("POST", "/generate"), ("POST", "/prepare")])
     def test_may_be_absent(self, caller: Caller, method: str, path: str) -> None:
         problem(caller.send(method, f"/agents/absent{path}", {"messages": "hi"}), 404, "not_found")
 

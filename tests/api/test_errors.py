@@ -33,6 +33,7 @@ ROUTES = {
     ("GET", "/agents/{agent_id}"): "read",
     ("PATCH", "/agents/{agent_id}"): "admin",
     ("POST", "/agents/{agent_id}/generate"): "run",
+    ("POST", "/agents/{agent_id}/prepare"): "run",
     ("GET", "/providers"): "read",
     ("GET", "/rules"): "read",
     ("PATCH", "/rules/{name}"): "admin",

@@ -127,6 +127,7 @@ FIELDS = {
         "tool_choice": "auto",
         "background": False,
     },
+    ("POST", "/agents/{agent_id}/prepare"): {"messages": "hi", "thread_id": "t", "resource_id": "r"},
     ("PATCH", "/rules/{name}"): {"state": "on", "provider": None, "agent_id": None},
     ("POST", "/preview"): {
         "provider": "anthropic",
