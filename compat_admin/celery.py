@@ -6,6 +6,13 @@ from celery import Celery
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "compat_admin.settings")
 
-app = Celery("compat_admin")
-app.config_from_object("django.conf:settings", namespace="CELERY")
-app.autodiscover_tasks()
+
+def make_app(*, set_as_current: bool = True) -> Celery:
+    """A Celery app with the site's settings and tasks. Each knows one set of queues to consume from."""
+    made = Celery("compat_admin", set_as_current=set_as_current)
+    made.config_from_object("django.conf:settings", namespace="CELERY")
+    made.autodiscover_tasks()
+    return made
+
+
+app = make_app()

@@ -12,11 +12,11 @@ from typing import Any
 
 import celery.apps.worker
 from celery.beat import EmbeddedService, Scheduler
-from celery.platforms import SecurityWarning
+from celery.exceptions import SecurityWarning
 from waitress.server import create_server
 from waitress.task import ThreadedTaskDispatcher
 
-from compat_admin.celery import app
+from compat_admin.celery import app, make_app
 
 CALLS_PROVIDERS = re.compile(r"/api/agents/[^/]+/(?:generate|stream)/?$|/runs/[^/]+/again/?$")
 WEB_THREADS = 8
@@ -86,13 +86,14 @@ class Workers:
             "without_mingle": True,
             "without_heartbeat": True,
         }
+        apart = make_app(set_as_current=False)  # the queues a worker chooses are its app's
         self._workers: list[Any] = [
+            make_app(set_as_current=False).Worker(
+                concurrency=runs, queues=["runs"], hostname="runs@localhost", **common
+            ),
             app.Worker(concurrency=jobs, queues=["celery"], hostname="jobs@localhost", **common),
-            app.Worker(concurrency=runs, queues=["runs"], hostname="runs@localhost", **common),
         ]
-        self._clock: Any = EmbeddedService(
-            app, thread=True, max_interval=1, scheduler_cls=Scheduler
-        )
+        self._clock: Any = EmbeddedService(app, thread=True, max_interval=1, scheduler_cls=Scheduler)
 
     def start(self) -> None:
         for worker in self._workers:
