@@ -88,9 +88,7 @@ class Workers:
         }
         apart = make_app(set_as_current=False)  # the queues a worker chooses are its app's
         self._workers: list[Any] = [
-            make_app(set_as_current=False).Worker(
-                concurrency=runs, queues=["runs"], hostname="runs@localhost", **common
-            ),
+            apart.Worker(concurrency=runs, queues=["runs"], hostname="runs@localhost", **common),
             app.Worker(concurrency=jobs, queues=["celery"], hostname="jobs@localhost", **common),
         ]
         self._clock: Any = EmbeddedService(app, thread=True, max_interval=1, scheduler_cls=Scheduler)
