@@ -6,6 +6,7 @@ to an id alone: some hosts use `call_0` again in every turn. Source: the message
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from msgspec import UNSET
@@ -30,7 +31,8 @@ def from_prompt(prompt: Prompt) -> list[StoredMessage]:
     """Stored messages `{role, content}` (no ids, no times) that `to_prompt` turns into this prompt again.
 
     System messages are left out: they are no list members. A result that does not directly follow the message of its
-    call is stored on its own, marked `mastra.orphanResult`, so that the order stays what it was.
+    call is stored on its own, marked `mastra.orphanResult`, so that the order stays what it was. Neighbouring assistant
+    messages count as one turn: their results go to their calls.
     """
     return [message for _, message in stored_with_places(prompt)]
 
@@ -39,27 +41,29 @@ def stored_with_places(prompt: Prompt) -> list[tuple[int, StoredMessage]]:
     """As `from_prompt`, each with the index of the prompt message it begins with."""
     out: list[tuple[int, StoredMessage]] = []
     calls = _OpenCalls()
-    turn: StoredMessage | None = None  # the assistant message that tool messages right behind it belong to
+    turn: list[StoredMessage] = []  # the assistant messages that tool messages right behind them belong to
+    before = ""
     for place, message in enumerate(prompt.messages):
         match message.role:
             case "system":
                 continue
             case "user":
                 out.append((place, _stored("user", [_user_part(p) for p in _without_empty(message.parts)], message)))
-                turn = None
+                turn = []
             case "assistant":
-                turn = _stored("assistant", [], message)
-                parts: list[dict[str, Any]] = turn["content"]["parts"]
+                said = _stored("assistant", [], message)
+                turn = [*turn, said] if before == "assistant" else [said]
+                parts: list[dict[str, Any]] = said["content"]["parts"]
                 for part in _without_empty(message.parts):
                     if isinstance(part, ToolResult):
-                        if (lone := calls.answer(part, turn)) is not None:
+                        if (lone := calls.answer(part, [said])) is not None:
                             parts.append({**lone, "providerExecuted": True})
                         continue
                     stored = _assistant_part(part)
                     parts.append(stored)
                     if isinstance(part, ToolCall):
-                        calls.add(turn, stored)
-                out.append((place, turn))
+                        calls.add(said, stored)
+                out.append((place, said))
             case "tool":
                 loose = _stored("assistant", [], message)
                 lone_parts: list[dict[str, Any]] = loose["content"]["parts"]
@@ -68,6 +72,7 @@ def stored_with_places(prompt: Prompt) -> list[tuple[int, StoredMessage]]:
                         lone_parts.append(lone)
                 if lone_parts:
                     out.append((place, loose))
+        before = message.role
     return out
 
 
@@ -162,14 +167,14 @@ class _OpenCalls:
     def add(self, message: StoredMessage, part: dict[str, Any]) -> None:
         self._by_id.setdefault(part["toolInvocation"]["toolCallId"], []).append((message, part))
 
-    def answer(self, result: ToolResult, turn: StoredMessage | None) -> dict[str, Any] | None:
+    def answer(self, result: ToolResult, turn: Sequence[StoredMessage]) -> dict[str, Any] | None:
         """Give the result to its call when that stands in `turn`; else a part that holds the result alone.
 
         In the turn the first open call of the id is meant (parallel calls are answered in order), else the nearest.
         """
         open_calls = self._by_id.get(result.call_id, [])
         at = len(open_calls)
-        while at and open_calls[at - 1][0] is turn:
+        while at and any(open_calls[at - 1][0] is message for message in turn):
             at -= 1
         if at < len(open_calls):
             part = open_calls.pop(at)[1]

@@ -161,9 +161,9 @@ class MessageList:
             if entry is None:
                 self.add([message], source, merge=False)
             elif message is not entry.message:
-                timed = {"createdAt": entry.message["createdAt"], **message}
-                for new in self._made([timed], entry.source):
-                    self._set(entry, new)
+                given_at = message.get("createdAt") or entry.message["createdAt"]
+                for new in self._made([message], entry.source):
+                    self._set(entry, {**new, "createdAt": given_at})
 
     # Inside
 

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from fnmatch import fnmatchcase
+from functools import cache
+
+from msgspec.structs import replace
 
 from memory.messages.names import ModelRef
 from memory.profiles import anthropic, cerebras, openai_chat, reference, unknown
@@ -19,6 +22,21 @@ UNKNOWN = unknown.PROFILE
 REFERENCE = reference.PROFILE
 
 
+_NAMESPACES = {
+    "anthropic-messages": "anthropic",
+    "openai-responses": "openai",
+    "gemini-contents": "google",
+    "bedrock-converse": "bedrock",
+    "cohere-v2": "cohere",
+}
+
+
+@cache
+def _unknown(provider: str, protocol: str) -> Profile:
+    own = "openai" if provider in ("", "openai", "azure") else provider
+    return replace(UNKNOWN, provider=provider, namespace=_NAMESPACES.get(protocol, own))
+
+
 def profile_for(model: ModelRef, protocol: str = "") -> Profile:
     """Facts for a target. A provider without a profile of its own is taken as unknown."""
     for profile in PROFILES:
@@ -26,4 +44,4 @@ def profile_for(model: ModelRef, protocol: str = "") -> Profile:
             continue
         if any(fnmatchcase(model.model_id, pattern) for pattern in profile.models):
             return profile
-    return UNKNOWN
+    return _unknown(model.provider, protocol)

@@ -3,13 +3,23 @@
 from __future__ import annotations
 
 from memory.errors import InvalidInput
-from memory.providers import anthropic_messages, openai_chat
+from memory.providers import (
+    anthropic_messages,
+    bedrock_converse,
+    cohere_v2,
+    gemini_contents,
+    openai_chat,
+    openai_responses,
+)
 from memory.providers.entries import ENTRIES, ProviderEntry, entry_for
 from memory.providers.wire import WireModule
 
 __all__ = ["ENTRIES", "PROTOCOLS", "ProviderEntry", "entry_for", "wire_module"]
 
-PROTOCOLS: dict[str, WireModule] = {module.PROTOCOL: module for module in (anthropic_messages, openai_chat)}
+PROTOCOLS: dict[str, WireModule] = {
+    module.PROTOCOL: module
+    for module in (anthropic_messages, openai_chat, openai_responses, gemini_contents, bedrock_converse, cohere_v2)
+}
 
 
 def wire_module(protocol: str) -> WireModule:

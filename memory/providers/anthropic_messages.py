@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import base64
 import binascii
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import datetime
 from typing import Any
 
@@ -38,6 +38,7 @@ from memory.messages.prompt import (
     raw_block,
 )
 from memory.messages.stored import write_json
+from memory.providers.anthropic_stream import MessageReader
 from memory.providers.classify import classify
 from memory.providers.shared import (
     NOTHING,
@@ -64,7 +65,8 @@ from memory.providers.shared import (
     with_extra,
     word_at,
 )
-from memory.providers.wire import Encoded, Imported, Reply, Settings, Tool, Usage
+from memory.providers.streams import add_keys, read_stream
+from memory.providers.wire import Chunk, Encoded, Imported, Reply, Settings, Tool, Usage
 
 PROTOCOL = "anthropic-messages"
 NAMESPACE = "anthropic"
@@ -180,6 +182,11 @@ def encode_request(prompt: Prompt, settings: Settings, *, provider: str) -> Enco
             content[-1] = {"cache_control": marker, **as_dict(content[-1])}
         previous = message
     return Encoded("/messages", encode_body(_body(system, messages, settings)), Places(landed))
+
+
+def as_stream(encoded: Encoded, *, provider: str) -> Encoded:
+    """The same request, asking for a streamed answer."""
+    return add_keys(encoded, b'"stream":true')
 
 
 def _with_role_and_extra(message: Message, content: list[Wire], options: Mapping[str, Any]) -> Wire:
@@ -611,7 +618,7 @@ def _decode_tool(tool: Mapping[str, Any]) -> Tool:
     return Tool(name, tool.get("description") or "", schema, None if is_plain else tool)
 
 
-# Replies and errors
+# Replies, streams and errors
 
 
 def decode_reply(body: Mapping[str, Any], *, provider: str) -> Reply:
@@ -642,6 +649,12 @@ def decode_reply(body: Mapping[str, Any], *, provider: str) -> Reply:
         word_at(body, "id"),
         word_at(body, "model"),
     )
+
+
+def decode_stream(pieces: Iterable[bytes], *, provider: str) -> Iterator[Chunk]:
+    """The chunks of a streamed answer; it ends with its `message_stop`, and nothing behind that is read."""
+    reader = MessageReader(lambda body: decode_reply(body, provider=provider), provider)
+    return read_stream(pieces, reader, provider=provider)
 
 
 def decode_error(

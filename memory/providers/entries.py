@@ -27,6 +27,8 @@ class ProviderEntry(Struct, frozen=True):
     """Key of an assistant message that takes its reasoning back over openai-chat; empty: reasoning is not sent."""
     max_tokens: str = "max_tokens"
     """Key of the output limit over openai-chat."""
+    stream_options: bool = True
+    """Whether a stream may be asked for its usage over openai-chat; hosts that refuse the key send it unasked."""
 
 
 _ALL = (
@@ -70,7 +72,14 @@ _ALL = (
         "https://bedrock-runtime.us-east-1.amazonaws.com",
         key_variable="AWS_BEARER_TOKEN_BEDROCK",
     ),
-    ProviderEntry("mistral", "Mistral", "openai-chat", "https://api.mistral.ai/v1", key_variable="MISTRAL_API_KEY"),
+    ProviderEntry(
+        "mistral",
+        "Mistral",
+        "openai-chat",
+        "https://api.mistral.ai/v1",
+        key_variable="MISTRAL_API_KEY",
+        stream_options=False,
+    ),
     ProviderEntry(
         "cerebras",
         "Cerebras",
@@ -146,6 +155,7 @@ _ALL = (
         "https://api.fireworks.ai/inference/v1",
         key_variable="FIREWORKS_API_KEY",
         reasoning="reasoning_content",
+        stream_options=False,
     ),
     ProviderEntry(
         "openrouter",

@@ -8,10 +8,11 @@ from __future__ import annotations
 import errno
 import ipaddress
 import socket
+import ssl
 import threading
 import time
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Iterator, Mapping
+from typing import Any, Self
 from urllib.parse import urlsplit
 
 import httpx
@@ -23,6 +24,11 @@ from memory.providers.wire import Encoded
 
 MAX_RESPONSE_BYTES = 64 * 1024 * 1024
 ANTHROPIC_VERSION = "2023-06-01"
+
+# A streamed answer is read to the end of its body, so that its connection can be used again, but not for longer.
+_DRAIN_S = 0.25
+# An idle connection of a stream is closed after this.
+_IDLE_S = 60.0
 
 _SECRET_HEADERS = frozenset(
     {"authorization", "proxy-authorization", "x-api-key", "api-key", "x-goog-api-key", "cookie"}
@@ -144,6 +150,9 @@ class Client:
         self._limits = httpx.Limits(max_connections=max_connections, max_keepalive_connections=50)
         self._clients: dict[tuple[Any, ...], httpx.Client] = {}
         self._sockets: set[socket.socket] = set()
+        self._lanes: dict[tuple[Any, ...], list[_Lane]] = {}
+        self._streams: set[Stream] = set()
+        self._ssl: dict[bool, ssl.SSLContext] = {}
         self._lock = threading.Lock()
         self._is_closed = False
 
@@ -184,39 +193,82 @@ class Client:
         answered = {name.lower(): value for name, value in response.headers.items()}
         return Exchange(response.status_code, answered, body, started_at, time.time())
 
+    def stream(
+        self, connection: Connection, encoded: Encoded, *, max_response_bytes: int = MAX_RESPONSE_BYTES
+    ) -> Stream:
+        """A call whose answer is read as it comes. Nothing is sent before the stream is entered."""
+        return Stream(self, connection, encoded, max_response_bytes)
+
     def close(self) -> None:
         """End all calls and give back all connections. A client that is closed stays closed."""
         with self._lock:
             self._is_closed = True
             clients, self._clients = list(self._clients.values()), {}
             sockets, self._sockets = list(self._sockets), set()
+            clients += [lane.client for lanes in self._lanes.values() for lane in lanes]
+            self._lanes = {}
+            streams = list(self._streams)
         for opened in sockets:
             _shut(opened)
+        for stream in streams:
+            stream.cancel()
         for client in clients:
             client.close()
 
     def _client(self, connection: Connection, url: str) -> httpx.Client:
-        identity = (
-            connection.provider,
-            connection.protocol,
-            connection.base_url,
-            connection.key,
-            tuple(sorted(connection.headers.items())),
-        )
+        identity = _identity(connection)
         with self._lock:
             if self._is_closed:
                 raise RuntimeError("the client is closed")
             client = self._clients.get(identity)
             if client is None:
-                client = self._clients[identity] = httpx.Client(
-                    timeout=self._timeout,
-                    limits=self._limits,
-                    http2=self._http2,
-                    # A proxy named by the environment is no way to this machine itself.
-                    trust_env=not _is_loopback(urlsplit(url).hostname or ""),
-                    follow_redirects=False,
-                )
+                client = self._clients[identity] = self._opened(url, self._limits, http2=self._http2)
             return client
+
+    def _opened(self, url: str, limits: httpx.Limits, *, http2: bool) -> httpx.Client:
+        # Loaded once, as it takes long; one for each, as a connection sets in it which HTTP it offers.
+        context = self._ssl.get(http2)
+        if context is None:
+            context = self._ssl[http2] = httpx.create_ssl_context()
+        return httpx.Client(
+            verify=context,
+            timeout=self._timeout,
+            limits=limits,
+            http2=http2,
+            # A proxy named by the environment is no way to this machine itself.
+            trust_env=not _is_loopback(urlsplit(url).hostname or ""),
+            follow_redirects=False,
+        )
+
+    def _enter(self, stream: Stream, connection: Connection, url: str) -> _Lane:
+        """A lane for a stream: the one used last, whose connection is most likely still open, else a new one."""
+        with self._lock:
+            if self._is_closed:
+                raise RuntimeError("the client is closed")
+            self._streams.add(stream)
+            if idle := self._lanes.get(_identity(connection)):
+                return idle.pop()
+            limits = httpx.Limits(max_connections=1, max_keepalive_connections=1, keepalive_expiry=_IDLE_S)
+            return _Lane(self._opened(url, limits, http2=False))
+
+    def _leave(self, stream: Stream, connection: Connection, lane: _Lane) -> None:
+        now = time.monotonic()
+        with self._lock:
+            self._streams.discard(stream)
+            if self._is_closed:
+                stale = [lane]
+            else:
+                lane.idle_since = now
+                idle = self._lanes.setdefault(_identity(connection), [])
+                idle.append(lane)
+                stale = [old for lanes in self._lanes.values() for old in lanes if now - old.idle_since > _IDLE_S]
+                self._lanes = {
+                    identity: kept
+                    for identity, lanes in self._lanes.items()
+                    if (kept := [old for old in lanes if old not in stale])
+                }
+        for old in stale:
+            old.client.close()
 
     def _trace(self, event: str, info: Mapping[str, Any]) -> None:
         """Remember each socket opened: closing one does not wake a thread that reads it, shutting it down does."""
@@ -231,8 +283,8 @@ class Client:
         if is_closed:
             _shut(opened)
 
-    def _failure(self, connection: Connection, error: Exception) -> ProviderError:
-        if self._is_closed:
+    def _failure(self, connection: Connection, error: Exception, *, is_ended: bool = False) -> ProviderError:
+        if is_ended or self._is_closed:
             code, what = "ECLOSED", "the call was ended here"
         else:
             code, what = _code_of(error)
@@ -242,21 +294,202 @@ class Client:
         return ProviderError(message, error_class="connection", is_retryable=False, error_code=code)
 
 
+class _Lane:
+    """A connection that serves one stream at a time, so that its socket is known while no answer has begun."""
+
+    def __init__(self, client: httpx.Client) -> None:
+        self.client = client
+        self.socket: socket.socket | None = None
+        self.idle_since = 0.0
+
+
+class Stream:
+    """A streamed call as a context manager: entering sends the request and waits for the answer's head.
+
+    Iterating gives the body in pieces as they come. What breaks raises ProviderError with the codes of `Client.call`,
+    on entering as well as while reading. `cancel` may be called by any thread at any time: it ends this call alone,
+    and whoever waits for it gets the code `ECLOSED`. Streams use HTTP/1.1, where a connection carries one call.
+    """
+
+    status: int
+    headers: Mapping[str, str]
+    """By lower-case name."""
+    started_at: float
+    """Seconds since 1970."""
+
+    def __init__(self, client: Client, connection: Connection, encoded: Encoded, max_response_bytes: int) -> None:
+        self._client, self._connection, self._encoded = client, connection, encoded
+        self._limit = max_response_bytes
+        self._lock = threading.Lock()
+        self._lane: _Lane | None = None
+        self._is_cancelled = False
+        self._has_ended = False
+
+    def cancel(self) -> None:
+        """End this call. Does nothing to one that is over."""
+        with self._lock:
+            self._is_cancelled = True
+            self._shut()
+
+    def __enter__(self) -> Self:
+        url = url_for(self._connection, self._encoded)
+        headers = headers_for(self._connection, with_key=True)
+        # Compression would hold back words until a block is full.
+        headers["accept-encoding"] = "identity"
+        self.started_at = time.time()
+        try:
+            lane = self._client._enter(self, self._connection, url)
+        except RuntimeError as error:
+            raise self._failure(error) from error
+        with self._lock:
+            self._lane = lane
+        is_open = False
+        try:
+            self._check_cancelled()
+            request = lane.client.build_request(
+                "POST", url, content=self._encoded.body, headers=headers, extensions={"trace": self._trace}
+            )
+            self._response = lane.client.send(request, stream=True)
+            is_open = True
+        except httpx.InvalidURL as error:
+            raise InvalidInput(f"{self._connection.provider} has no usable address", field="base_url") from error
+        except httpx.RequestError as error:
+            raise self._failure(error) from error
+        except RuntimeError as error:
+            if not self._is_ended:
+                raise
+            raise self._failure(error) from error
+        finally:
+            if not is_open:
+                self._leave()
+        self.status = self._response.status_code
+        self.headers = {name.lower(): value for name, value in self._response.headers.items()}
+        self._pieces = self._read()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        try:
+            if kind is None and not self._has_ended and not self._is_ended:
+                self._drain()
+            self._response.close()
+        finally:
+            self._leave()
+
+    def __iter__(self) -> Iterator[bytes]:
+        """The rest of the body. The key is blanked in it."""
+        return self._pieces
+
+    def exchange(self) -> Exchange:
+        """The answer with the rest of its body, as `Client.call` gives it: for one that is no stream."""
+        body = b"".join(self._pieces)
+        return Exchange(self.status, self.headers, body, self.started_at, time.time())
+
+    @property
+    def _is_ended(self) -> bool:
+        return self._is_cancelled or self._client._is_closed
+
+    def _read(self) -> Iterator[bytes]:
+        size, held = 0, b""
+        key = self._connection.key.strip().encode()
+        try:
+            for piece in self._response.iter_bytes():
+                self._check_cancelled()
+                size += len(piece)
+                if size > self._limit:
+                    raise _too_large(self._connection, self.status, self._limit)
+                if len(key) >= _SHORTEST_KEY:
+                    piece, held = _blanked(held + piece, key)
+                if piece:
+                    yield piece
+        except (httpx.RequestError, httpx.StreamError) as error:
+            raise self._failure(error) from error
+        # Where the end of the connection is the end of the body, a cut looks like an end.
+        self._check_cancelled()
+        self._has_ended = True
+        if held:
+            yield held
+
+    def _drain(self) -> None:
+        """Read what little may follow an end mark."""
+        timer = threading.Timer(_DRAIN_S, self._shut_locked)
+        timer.daemon = True
+        timer.start()
+        try:
+            for _ in self._pieces:
+                pass
+        except ProviderError:
+            return  # the answer was complete without it
+        finally:
+            timer.cancel()
+
+    def _leave(self) -> None:
+        with self._lock:
+            lane, self._lane = self._lane, None
+        if lane is not None:
+            self._client._leave(self, self._connection, lane)
+
+    def _check_cancelled(self) -> None:
+        if self._is_ended:
+            raise self._failure(RuntimeError())
+
+    def _failure(self, error: Exception) -> ProviderError:
+        return self._client._failure(self._connection, error, is_ended=self._is_cancelled)
+
+    def _trace(self, event: str, info: Mapping[str, Any]) -> None:
+        if not event.endswith(("connect_tcp.complete", "start_tls.complete")):
+            return
+        opened = info["return_value"].get_extra_info("socket")
+        with self._lock:
+            if self._lane is not None and isinstance(opened, socket.socket):
+                self._lane.socket = opened
+            if self._is_ended:
+                self._shut()
+
+    def _shut_locked(self) -> None:
+        with self._lock:
+            self._shut()
+
+    def _shut(self) -> None:
+        # Under the lock: the lane may serve another stream as soon as this one has left it.
+        if self._lane is not None and self._lane.socket is not None:
+            _shut(self._lane.socket)
+
+
+def _identity(connection: Connection) -> tuple[Any, ...]:
+    headers = tuple(sorted(connection.headers.items()))
+    return connection.provider, connection.protocol, connection.base_url, connection.key, headers
+
+
 def _read(connection: Connection, response: httpx.Response, limit: int) -> bytes:
     chunks: list[bytes] = []
     size = 0
     for chunk in response.iter_bytes():
         size += len(chunk)
         if size > limit:
-            raise ProviderError(
-                f"{connection.provider}: the answer is larger than {limit:,} bytes",
-                status=response.status_code,
-                error_class="connection",
-                is_retryable=False,
-                error_code="response_too_large",
-            )
+            raise _too_large(connection, response.status_code, limit)
         chunks.append(chunk)
     return b"".join(chunks)
+
+
+def _too_large(connection: Connection, status: int, limit: int) -> ProviderError:
+    return ProviderError(
+        f"{connection.provider}: the answer is larger than {limit:,} bytes",
+        status=status,
+        error_class="connection",
+        is_retryable=False,
+        error_code="response_too_large",
+    )
+
+
+def _blanked(data: bytes, key: bytes) -> tuple[bytes, bytes]:
+    """The data without the key, and its end that may be the begin of one."""
+    data = data.replace(key, b"[key]")
+    at = data.find(key[:1], max(0, len(data) - len(key) + 1))
+    while at >= 0:
+        if key.startswith(data[at:]):
+            return data[:at], data[at:]
+        at = data.find(key[:1], at + 1)
+    return data, b""
 
 
 def _code_of(error: Exception) -> tuple[str, str]:

@@ -17,17 +17,19 @@ annotations of an answer, which are kept as options of its text.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import datetime
 from typing import Any
 
 import msgspec
 from msgspec import UNSET, Struct, UnsetType
+from msgspec.structs import replace
 
 from memory.errors import EncodingError, InvalidInput, ProviderError
 from memory.messages.prompt import (
     File,
     Message,
+    Options,
     Output,
     Part,
     Prompt,
@@ -41,6 +43,7 @@ from memory.messages.prompt import (
 from memory.messages.stored import write_json
 from memory.providers.classify import classify
 from memory.providers.entries import ProviderEntry, entry_for
+from memory.providers.openai_chat_stream import CompletionReader
 from memory.providers.shared import (
     NOTHING,
     Landed,
@@ -65,7 +68,8 @@ from memory.providers.shared import (
     with_extra,
     word_at,
 )
-from memory.providers.wire import Encoded, Imported, Reply, Settings, Tool, Usage
+from memory.providers.streams import add_keys, read_stream
+from memory.providers.wire import Chunk, Encoded, Imported, Reply, Settings, Tool, Usage
 
 PROTOCOL = "openai-chat"
 NAMESPACE = "openai"
@@ -159,6 +163,7 @@ class _ToolMessage(Struct, frozen=True, gc=False):
 def encode_request(prompt: Prompt, settings: Settings, *, provider: str) -> Encoded:
     """The request for a prompt. Raises EncodingError naming the place of what chat messages can't express."""
     entry = entry_for(provider)
+    prompt = _as_own(prompt, provider)
     messages: list[Wire] = []
     landed: list[Landed] = []
     for i, message in enumerate(prompt.messages):
@@ -188,6 +193,61 @@ def encode_request(prompt: Prompt, settings: Settings, *, provider: str) -> Enco
     return Encoded("/chat/completions", encode_body(_body(messages, settings, entry)), Places(landed))
 
 
+# What one host writes beyond the common protocol is not known to another: its options stand under its own name.
+
+
+def _host(provider: str) -> str:
+    return NAMESPACE if provider in ("", "openai", "azure") else provider
+
+
+def _as_own(prompt: Prompt, provider: str) -> Prompt:
+    """The prompt with this host's options where the encoder looks for them, and no other host's there."""
+    host = _host(provider)
+    if host == NAMESPACE:
+        return prompt
+
+    def moved(options: Options | None) -> Options | None:
+        if options is None or (host not in options and NAMESPACE not in options):
+            return options
+        rest = {name: value for name, value in options.items() if name != NAMESPACE}
+        return {**rest, NAMESPACE: options[host]} if host in options else rest
+
+    return _with_options(prompt, moved)
+
+
+def _as_hosts(options: Options | None, host: str) -> Options | None:
+    if host == NAMESPACE or options is None or NAMESPACE not in options:
+        return options
+    rest = {name: value for name, value in options.items() if name != NAMESPACE}
+    return {**rest, host: {**rest.get(host, {}), **options[NAMESPACE]}}
+
+
+def _with_options(prompt: Prompt, change: Callable[[Options | None], Options | None]) -> Prompt:
+    messages = []
+    for message in prompt.messages:
+        content = message.content
+        if not isinstance(content, str):
+            content = tuple(_with_part_options(part, change) for part in content)
+        messages.append(replace(message, content=content, options=change(message.options)))
+    return Prompt(tuple(messages))
+
+
+def _with_part_options(part: Part, change: Callable[[Options | None], Options | None]) -> Part:
+    if isinstance(part, ToolResult) and part.output.type == "content":
+        items = [
+            {**item, "providerOptions": change(item["providerOptions"])} if item.get("providerOptions") else item
+            for item in part.output.value
+        ]
+        part = replace(part, output=Output("content", items))
+    return replace(part, options=change(part.options)) if part.options else part
+
+
+def as_stream(encoded: Encoded, *, provider: str) -> Encoded:
+    """The same request, asking for a streamed answer and, where the host knows how to be asked, for its usage."""
+    usage = b',"stream_options":{"include_usage":true}' if entry_for(provider).stream_options else b""
+    return add_keys(encoded, b'"stream":true' + usage)
+
+
 def _body(messages: list[Wire], settings: Settings, entry: ProviderEntry) -> dict[str, Any]:
     body: dict[str, Any] = {"model": settings.model_id} if settings.model_id else {}
     body["messages"] = messages
@@ -206,7 +266,7 @@ def _body(messages: list[Wire], settings: Settings, entry: ProviderEntry) -> dic
     for key, value in settings.extra.items():
         if key in body:
             raise EncodingError("is set already and can't be a further key", place=f"settings.extra.{key}")
-        if key != "stream":
+        if key not in ("stream", "stream_options"):
             body[key] = value
     return body
 
@@ -438,7 +498,10 @@ def decode_request(body: Mapping[str, Any], *, provider: str) -> Imported:
                     messages.append(Message("tool", (result,)))
             case role:
                 raise invalid(f"{place}.role", "system, developer, user, assistant or tool", role)
-    return Imported(Prompt(tuple(messages)), _decode_settings(body, entry))
+    host, prompt = _host(provider), Prompt(tuple(messages))
+    if host != NAMESPACE:
+        prompt = _with_options(prompt, lambda options: _as_hosts(options, host))
+    return Imported(prompt, _decode_settings(body, entry))
 
 
 def _decode_system(
@@ -540,7 +603,8 @@ def _thought(value: Any) -> str:
     """The text of a thinking chunk, which is a text or a list of text chunks."""
     if isinstance(value, str):
         return value
-    return "".join(str(item.get("text") or "") for item in value or () if isinstance(item, Mapping))
+    items = value if isinstance(value, list) else ()
+    return "".join(str(item.get("text") or "") for item in items if isinstance(item, Mapping))
 
 
 def _decode_reasoning(message: Mapping[str, Any], entry: ProviderEntry) -> list[Reasoning]:
@@ -663,8 +727,9 @@ def decode_reply(body: Mapping[str, Any], *, provider: str) -> Reply:
         raise not_an_answer(provider, body, str(error)) from error
     usage = mapping(body.get("usage"))
     cached = count_at(mapping(usage.get("prompt_tokens_details")), "cached_tokens")
+    host = _host(provider)
     return Reply(
-        parts,
+        tuple(_with_part_options(part, lambda options: _as_hosts(options, host)) for part in parts),
         _finish_reason(choice, message, has_calls=bool(calls)),
         Usage(
             input_tokens=count_at(usage, "prompt_tokens"),
@@ -704,6 +769,12 @@ def _reply_said(message: Mapping[str, Any], entry: ProviderEntry) -> list[Part]:
     if options and parts and isinstance(parts[0], Text) and parts[0].options is None:
         parts[0] = Text(parts[0].text, options)
     return parts
+
+
+def decode_stream(pieces: Iterable[bytes], *, provider: str) -> Iterator[Chunk]:
+    """The chunks of a streamed answer; it ends with `[DONE]`, and nothing behind that is read."""
+    reader = CompletionReader(lambda body: decode_reply(body, provider=provider), provider)
+    return read_stream(pieces, reader, provider=provider)
 
 
 def decode_error(

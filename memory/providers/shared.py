@@ -30,17 +30,20 @@ _DATA_URI = re.compile(r"data:([^;,]*)[^,]*?(;base64)?,")
 class Places(Mapping[tuple[int, int], str]):
     """JSON pointers of all parts, written out when first asked for: most requests are sent without a look at them."""
 
-    def __init__(self, landed: list[Landed]) -> None:
+    def __init__(self, landed: list[Landed], *, system: str = "/system", messages: str = "/messages") -> None:
         self._landed = landed
+        self._system = system
+        self._messages = messages
 
     @cached_property
     def _pointers(self) -> dict[tuple[int, int], str]:
         out: dict[tuple[int, int], str] = {}
         for i, j, number, name, index in self._landed:
-            pointer = f"/system/{number}" if name == "system" else f"/messages/{number}"
+            whole = f"{self._system if name == 'system' else self._messages}/{number}"
+            pointer = whole
             if name and name != "system":
-                pointer = f"{pointer}/{name}" if index < 0 else f"{pointer}/{name}/{index}"
-            out.setdefault((i, -1), "/".join(pointer.split("/", 3)[:3]))
+                pointer = f"{whole}/{name}" if index < 0 else f"{whole}/{name}/{index}"
+            out.setdefault((i, -1), whole)
             if j >= 0:
                 out[i, j] = pointer
         return out

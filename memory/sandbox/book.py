@@ -34,7 +34,8 @@ class Script(Struct, frozen=True):
     """One answer to give in place of the normal one.
 
     Without a body, an error status gets the vendor's body for it; any other gets the normal answer to the request,
-    checks and all, after `delay_s` and with these headers. A body that is text is sent as it is.
+    checks and all, after `delay_s` and with these headers. A body that is text is sent as it is. `pieces` is the size
+    in bytes of the chunks in which an event stream is sent, in place of one event a chunk.
     """
 
     status: int | None = None
@@ -42,6 +43,7 @@ class Script(Struct, frozen=True):
     body: Any = None
     drop: Drop | None = None
     delay_s: float = 0.0
+    pieces: int | None = None
 
 
 def read_script(fields: object) -> tuple[str, int, Script]:
@@ -49,7 +51,7 @@ def read_script(fields: object) -> tuple[str, int, Script]:
     if not isinstance(fields, dict):
         raise BadScript("The script must be a JSON object.")
     for name in fields:
-        if name not in ("provider", "times", "status", "headers", "body", "drop", "delay_s"):
+        if name not in ("provider", "times", "status", "headers", "body", "drop", "delay_s", "pieces"):
             raise BadScript(f"{name}: there is no such field.")
     provider, times, status = fields.get("provider"), fields.get("times", 1), fields.get("status")
     headers, drop, delay_s = fields.get("headers"), fields.get("drop"), fields.get("delay_s", 0)
@@ -68,9 +70,12 @@ def read_script(fields: object) -> tuple[str, int, Script]:
     is_number = isinstance(delay_s, int | float) and not isinstance(delay_s, bool) and math.isfinite(delay_s)
     if not is_number or not 0 <= delay_s <= _MAX_DELAY_S:
         raise BadScript(f"delay_s: must be a number of seconds from 0 to {_MAX_DELAY_S:.0f}.")
-    if not fields.keys() & {"status", "headers", "body", "drop", "delay_s"}:
-        raise BadScript("status: say what to do: a status, headers, a body, a drop or a delay_s.")
-    script = Script(status=status, headers=headers, body=fields.get("body"), drop=drop, delay_s=float(delay_s))
+    pieces = fields.get("pieces")
+    if pieces is not None and not (_is_whole(pieces) and pieces >= 1):
+        raise BadScript("pieces: must be a whole number of bytes from 1.")
+    if not fields.keys() & {"status", "headers", "body", "drop", "delay_s", "pieces"}:
+        raise BadScript("status: say what to do: a status, headers, a body, a drop, a delay_s or pieces.")
+    script = Script(status, headers, fields.get("body"), drop, float(delay_s), pieces)
     return provider, times, script
 
 

@@ -16,7 +16,7 @@ import msgspec
 from msgspec import Struct
 
 from memory.sandbox.book import BadScript, Book, Drop, Script, read_script
-from memory.sandbox.vendors import PROVIDERS, VENDORS, Vendor
+from memory.sandbox.vendors import PROVIDERS, VENDORS, Vendor, find
 from memory.sandbox.wire import BadJson, Refused, made_id, read_json, to_json
 
 BODY_BYTES = 32 * 1024 * 1024
@@ -62,9 +62,17 @@ class Sandbox:
         body: Any = None,
         drop: Drop | None = None,
         delay_s: float = 0,
+        pieces: int | None = None,
     ) -> None:
         """Queue an answer, as POST /_script does. Raises ValueError with a sentence that names the field."""
-        given = {"status": status, "headers": headers, "body": body, "drop": drop, "delay_s": delay_s or None}
+        given = {
+            "status": status,
+            "headers": headers,
+            "body": body,
+            "drop": drop,
+            "delay_s": delay_s or None,
+            "pieces": pieces,
+        }
         fields = {name: value for name, value in given.items() if value is not None}
         self._server.book.queue(*read_script({"provider": provider, "times": times, **fields}))
 
@@ -209,7 +217,7 @@ class _Handler(BaseHTTPRequestHandler):
         reply = Reply(status, reply.headers | own, reply.body)
         # closed before the last byte is out, so that whoever has the answer finds it listed
         self.server.book.close(arrival, reply.status, script.drop)
-        self._send(reply, is_cut=script.drop == "mid")
+        self._send(reply, is_cut=script.drop == "mid", pieces=script.pieces)
 
     def _normal(self, provider: str, path: str, headers: dict[str, str], raw: bytes, request_id: str) -> Reply:
         """The vendor's own answer to a request: a refusal, a reply or a stream."""
@@ -217,32 +225,40 @@ class _Handler(BaseHTTPRequestHandler):
         if vendor is None:
             return _sentence(501, f"The sandbox does not play {provider} yet.")
         try:
-            if path != vendor.path:
+            found = find(provider, path)
+            if found is None:
                 raise vendor.failure(404)
+            vendor, said = found
             if self.command != "POST":
                 raise vendor.failure(405)
             vendor.authorise(headers)
             if len(raw) > BODY_BYTES:
                 raise vendor.failure(413)
             body = read_json(raw)
+            if isinstance(body, dict):
+                body |= said
             vendor.check(body)
         except Refused as refused:
             return _refusal(vendor, refused, request_id)
         except BadJson as error:
             return _refusal(vendor, vendor.bad_json(error), request_id)
         known = {vendor.request_id_header: request_id}
-        if body.get("stream") is True:
-            kind = {"content-type": "text/event-stream; charset=utf-8", "cache-control": "no-cache"}
+        if vendor.streams or (vendor.streams is None and body.get("stream") is True):
+            kind = {"content-type": vendor.stream_type, "cache-control": "no-cache"}
             return Reply(200, kind | known, b"".join(vendor.events(body, raw)))
         return Reply(200, _json_headers() | known, to_json(vendor.reply(body, raw)))
 
-    def _send(self, reply: Reply, *, is_cut: bool = False) -> None:
-        """Send a reply, an event stream one event a chunk; `is_cut` resets the connection after half of the body."""
+    def _send(self, reply: Reply, *, is_cut: bool = False, pieces: int | None = None) -> None:
+        """Send a reply, an event stream one event a chunk or in chunks of so many bytes.
+
+        `is_cut` resets the connection after half of the body.
+        """
         self.send_response(reply.status)
         for name, value in reply.headers.items():
             self.send_header(name, value)
         if reply.headers.get("content-type", "").startswith("text/event-stream"):
-            sent = [b"%x\r\n%b\r\n" % (len(event), event) for event in _EVENT.findall(reply.body)]
+            chunks = _EVENT.findall(reply.body) if pieces is None else _cut(reply.body, pieces)
+            sent = [b"%x\r\n%b\r\n" % (len(chunk), chunk) for chunk in chunks]
             body = b"".join(sent) + b"0\r\n\r\n"
             self.send_header("Transfer-Encoding", "chunked")
         else:
@@ -300,6 +316,10 @@ class _Handler(BaseHTTPRequestHandler):
         return raw
 
 
+def _cut(body: bytes, size: int) -> list[bytes]:
+    return [body[at : at + size] for at in range(0, len(body), size)]
+
+
 def _scripted(provider: str, script: Script, request_id: str) -> Reply | None:
     """The answer a script holds; None when it wants the normal one."""
     status = script.status or 200
@@ -319,6 +339,8 @@ def _scripted(provider: str, script: Script, request_id: str) -> Reply | None:
 
 def _refusal(vendor: Vendor, refused: Refused, request_id: str) -> Reply:
     headers = _json_headers() | {vendor.request_id_header: request_id}
+    if vendor.kind_header:
+        headers[vendor.kind_header] = refused.kind
     return Reply(refused.status, headers, to_json(vendor.error_body(refused, request_id)))
 
 

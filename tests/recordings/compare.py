@@ -13,15 +13,35 @@ def differences(
 ) -> list[str]:
     """Where two bodies differ in meaning, as `place: one | other`; empty when they mean the same.
 
-    `was_stored`: storing keeps each result with its call, so that results of one user turn may come in another order;
-    they name their calls, and the order says nothing.
+    `was_stored`: storing keeps each result with its call, so that of neighbouring assistant turns that were answered
+    together each is answered by itself. Results name their calls, and their order says nothing.
     """
     plain = _anthropic if protocol == "anthropic-messages" else _openai_chat
     one, other = plain(sent), plain(again)
-    for body in (one, other) if was_stored else ():
-        for message in body["messages"]:
-            message["content"].sort(key=_result_id)
+    if was_stored and protocol == "anthropic-messages":
+        for body in (one, other):
+            body["messages"] = _results_behind(body["messages"])
     return _compare(one, other, "")
+
+
+def _results_behind(messages: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Tool steps in a row as one step: all that was said, then all results in the order of their ids."""
+    out: list[dict[str, Any]] = []
+    for message in messages:
+        results = [block for block in message["content"] if block.get("type") == "tool_result"]
+        rest = [block for block in message["content"] if block.get("type") != "tool_result"]
+        if message["role"] == "user" and results and out:
+            out[-1].setdefault("results", []).extend(results)
+            message = {**message, "content": rest}
+            if not rest:
+                continue
+        if message["role"] == "assistant" and out and out[-1]["role"] == "assistant":
+            out[-1]["content"] = [*out[-1]["content"], *message["content"]]
+        else:
+            out.append(dict(message))
+    for message in out:
+        message.get("results", []).sort(key=_result_id)
+    return out
 
 
 def _result_id(block: Mapping[str, Any]) -> tuple[int, str]:

@@ -13,11 +13,19 @@ HEADERS = {
     "anthropic": {"x-api-key": "any", "anthropic-version": "2023-06-01"},
     "openai": {"authorization": "Bearer any"},
     "cerebras": {"authorization": "Bearer any"},
+    "bedrock": {"authorization": "Bearer any"},
+    "cohere": {"authorization": "Bearer any"},
+    "gemini": {"x-goog-api-key": "any"},
+    "vertex": {"authorization": "Bearer any"},
 }
 PATHS = {
     "anthropic": "/anthropic/v1/messages",
     "openai": "/openai/v1/chat/completions",
     "cerebras": "/cerebras/v1/chat/completions",
+    "bedrock": "/bedrock/model/us.amazon.nova-lite-v1:0/converse",
+    "cohere": "/cohere/v2/chat",
+    "gemini": "/gemini/v1beta/models/gemini-3-flash-preview:generateContent",
+    "vertex": "/vertex/v1/projects/p/locations/global/publishers/google/models/gemini-3-flash-preview:generateContent",
 }
 
 

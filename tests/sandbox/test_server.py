@@ -218,6 +218,17 @@ class TestScripts:
         assert response.headers["content-type"].startswith("text/event-stream")
         assert response.text == stream
 
+    def test_cut_streams_into_pieces(self, sandbox: Sandbox, openai: Caller) -> None:
+        whole = openai.post(messages=HELLO, stream=True).content
+        body = {"model": "gpt-4o", "messages": HELLO, "stream": True}
+        sandbox.script("openai", pieces=7)
+
+        with openai.client.stream("POST", PATHS["openai"], json=body, headers=HEADERS["openai"]) as response:
+            pieces = list(response.iter_raw())
+
+        assert b"".join(pieces) == whole
+        assert {len(piece) for piece in pieces[:-1]} == {7}
+
     def test_work_for_providers_not_played(self, sandbox: Sandbox, client: httpx.Client) -> None:
         sandbox.script("groq", status=429, body={"error": {"message": "Slow down"}})
 
@@ -246,6 +257,8 @@ class TestScripts:
             ({"provider": "openai", "delay_s": "1"}, "delay_s"),
             ({"provider": "openai", "delay_s": 3601}, "delay_s"),
             ({"provider": "openai", "delay": 1}, "delay"),
+            ({"provider": "openai", "pieces": 0}, "pieces"),
+            ({"provider": "openai", "pieces": 1.5}, "pieces"),
         ],
     )
     def test_that_are_wrong_name_the_field(

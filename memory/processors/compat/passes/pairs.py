@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Sequence
+
 from msgspec.structs import replace
 
 from memory.messages.prompt import Message, Output, Part, Prompt, Text, ToolCall, ToolResult
@@ -131,14 +134,12 @@ def _answer_calls(prompt: Prompt, rule: str, *, only_pending: bool) -> tuple[Pro
         behind = end
         while behind < len(messages) and messages[behind].role == "tool":
             behind += 1
-        turn = [(m, p) for m in messages[i:end] for p in m.parts if isinstance(p, ToolCall) and not p.provider_executed]
-        have = [p.call_id for m in messages[i:behind] for p in m.parts if isinstance(p, ToolResult)]
-        missing = []
-        for message, call in turn:
-            if call.id in have:
-                have.remove(call.id)
-            elif call.pending or not only_pending:
-                missing.append((message, call))
+        answered = _answered(messages[i:end], messages[end:behind])
+        if (alone := _unanswered(messages[i:end], answered)) is not None and i + alone + 1 < end:
+            end = behind = i + alone + 1
+            answered = _answered(messages[i:end], ())
+        turn = [(m, p) for m in messages[i:end] for p in _client_calls(m)]
+        missing = [(m, p) for m, p in turn if id(p) not in answered and (p.pending or not only_pending)]
         if missing:
             made: dict[int, ToolResult] = {}
             for message, call in missing:
@@ -160,6 +161,43 @@ def _answer_calls(prompt: Prompt, rule: str, *, only_pending: bool) -> tuple[Pro
         i = behind
     kept = [m for m in messages if m.content or m.role != "tool"]
     return prompt.with_messages(kept), changes
+
+
+def _client_calls(message: Message) -> list[ToolCall]:
+    return [p for p in message.parts if isinstance(p, ToolCall) and not p.provider_executed]
+
+
+def _answered(turn: Sequence[Message], behind: Sequence[Message]) -> set[int]:
+    """Identities of the client calls of a turn that have a result: each result answers the nearest call of its id.
+
+    Of two calls of one id the one that is not pending has it. A result of a hosted call answers no client's.
+    """
+    have = [p.call_id for m in behind for p in m.parts if isinstance(p, ToolResult)]
+    for message in turn:
+        inside = [p.call_id for p in message.parts if isinstance(p, ToolResult)]
+        if inside:
+            hosted = {p.id for p in message.parts if isinstance(p, ToolCall) and p.provider_executed}
+            have += [call_id for call_id in inside if call_id not in hosted]
+    left = Counter(have)
+    out: set[int] = set()
+    calls = [call for message in reversed(turn) for call in reversed(_client_calls(message))]
+    for call in sorted(calls, key=lambda call: call.pending):
+        if left[call.id] > 0:
+            left[call.id] -= 1
+            out.add(id(call))
+    return out
+
+
+def _unanswered(turn: Sequence[Message], answered: set[int]) -> int | None:
+    """Index of the first message of a turn that has calls and no answer to any of them.
+
+    Its results go right behind it, whatever the assistant says next: so a turn that goes on keeps its beginning.
+    """
+    for at, message in enumerate(turn):
+        calls = _client_calls(message)
+        if calls and not any(id(call) in answered for call in calls):
+            return at
+    return None
 
 
 _WHY = "Each call needs a result in the next message. The words say that none was recorded; they are never stored."
