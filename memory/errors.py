@@ -6,6 +6,7 @@ CompatAdminError
 ├── NotFound                absent, or not the caller's: both look alike
 ├── Forbidden               the caller's key lacks a scope, or acts for another resource
 ├── Conflict                an id is taken, a run is active
+├── Busy                    this process does as much as it may
 ├── ExternalMessageList     a processor returned another list than the one it was given
 ├── Tripwire                a processor called abort()
 ├── EncodingError           a protocol can't say what the prompt holds
@@ -63,6 +64,12 @@ class Conflict(CompatAdminError):
     def __init__(self, message: str, *, code: str = "") -> None:
         super().__init__(message)
         self.code = code or self.code
+
+
+class Busy(CompatAdminError):
+    """This process does as much as it may; trying again in a moment helps."""
+
+    code = "busy"
 
 
 class ExternalMessageList(CompatAdminError):

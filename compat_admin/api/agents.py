@@ -71,7 +71,7 @@ def generate(request: ApiRequest, agent_id: str) -> GenerateAnswer | HttpRespons
     name the run, whose attempts say why.
     """
     agent = agent_for(request.auth, agent_id)
-    turn, in_background = _turn(request)
+    turn, in_background = turn_of(request)
     if in_background:
         run = runs.start_background(request.auth, agent.id, turn)
         return reply(QueuedRun(run.id, run.thread_id, "queued"), 202)
@@ -93,11 +93,11 @@ def generate(request: ApiRequest, agent_id: str) -> GenerateAnswer | HttpRespons
 def prepare(request: ApiRequest, agent_id: str) -> PreparedAnswer:
     """The turn's exact request without the call: for callers that call the provider themselves. Its run is kept."""
     agent = agent_for(request.auth, agent_id)
-    made = runs.prepare(request.auth, agent.id, _turn(request)[0])
+    made = runs.prepare(request.auth, agent.id, turn_of(request)[0])
     return PreparedAnswer(made.run_id, made.thread_id, answer_of(made.shown))
 
 
-def _turn(request: ApiRequest) -> tuple[runs.GenerateRequest, bool]:
+def turn_of(request: ApiRequest) -> tuple[runs.GenerateRequest, bool]:
     """What the body asks for, and whether in the background."""
     body = read_body(request, GenerateWanted)
     if not isinstance(body.messages, str):

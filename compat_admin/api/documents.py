@@ -16,7 +16,12 @@ COMPONENTS: dict[str, Any] = {}
 
 
 def documents(
-    answer: Any = None, *, status: int = 200, body: Any = None, also: Mapping[int, Any] | None = None
+    answer: Any = None,
+    *,
+    status: int = 200,
+    body: Any = None,
+    also: Mapping[int, Any] | None = None,
+    media_type: str = JSON_TYPE,
 ) -> dict[str, Any]:
     """Arguments for a router's decorator: what the route answers with, and what body it reads.
 
@@ -25,7 +30,7 @@ def documents(
     """
     extra: dict[str, Any] = {
         "responses": {
-            **{number: _response(number, shape) for number, shape in {status: answer, **(also or {})}.items()},
+            **{number: _response(number, shape, media_type) for number, shape in {status: answer, **(also or {})}.items()},
             "default": {"description": "A problem", "content": {PROBLEM_TYPE: {"schema": _schema(Problem)}}},
         }
     }
@@ -37,8 +42,8 @@ def documents(
     return {"response": {status: None}, "openapi_extra": extra}
 
 
-def _response(status: int, answer: Any) -> dict[str, Any]:
-    described: dict[str, Any] = {} if answer is None else {"content": {JSON_TYPE: {"schema": _schema(answer)}}}
+def _response(status: int, answer: Any, media_type: str) -> dict[str, Any]:
+    described: dict[str, Any] = {} if answer is None else {"content": {media_type: {"schema": _schema(answer)}}}
     return {"description": HTTPStatus(status).phrase, **described}
 
 

@@ -15,6 +15,7 @@ from ninja.errors import AuthenticationError, HttpError, ValidationError
 from compat_admin.api.bodies import encode
 from compat_admin.api.refused import Refused
 from memory.errors import (
+    Busy,
     CompatAdminError,
     Conflict,
     EncodingError,
@@ -40,6 +41,7 @@ STATUSES: dict[type[CompatAdminError], int] = {
     NotFound: 404,
     Forbidden: 403,
     Conflict: 409,
+    Busy: 503,
     ExternalMessageList: 500,
     Tripwire: 422,
     EncodingError: 422,
@@ -114,7 +116,8 @@ def _named(request: HttpRequest, error: CompatAdminError) -> HttpResponse:
             errors = (FieldError(error.place, str(error)),)
         case RunFailed() if error.run_id:
             run_id = error.run_id
-    return _problem(request, status, error.code, str(error), errors=errors, run_id=run_id)
+    headers = {"Retry-After": "1"} if isinstance(error, Busy) else None
+    return _problem(request, status, error.code, str(error), errors=errors, run_id=run_id, headers=headers)
 
 
 def _problem(

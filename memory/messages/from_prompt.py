@@ -179,8 +179,8 @@ class _OpenCalls:
         if at < len(open_calls):
             part = open_calls.pop(at)[1]
             part["toolInvocation"].update(outcome(result.output))
-            if result.options is not None:
-                part["providerMetadata"] = _joined(part.get("providerMetadata") or {}, result.options)
+            if options := without_orphan_mark(result.options or {}):
+                part["providerMetadata"] = _joined(part.get("providerMetadata") or {}, options)
             return None
         call = open_calls.pop()[1]["toolInvocation"] if open_calls else {}
         args = call["args"] if call else {} if result.input is UNSET else result.input
@@ -194,6 +194,16 @@ class _OpenCalls:
         }
         metadata = _joined(result.options or {}, {"mastra": {"orphanResult": True}})
         return {"type": "tool-invocation", "toolInvocation": invocation, "providerMetadata": metadata}
+
+
+def without_orphan_mark(metadata: Options) -> dict[str, Any]:
+    """Metadata of a result that found its call."""
+    out = dict(metadata)
+    if isinstance(mastra := out.get("mastra"), dict) and "orphanResult" in mastra:
+        out["mastra"] = {key: value for key, value in mastra.items() if key != "orphanResult"}
+        if not out["mastra"]:
+            del out["mastra"]
+    return out
 
 
 def _joined(first: Options, second: Options) -> dict[str, Any]:

@@ -17,7 +17,7 @@ import msgspec
 
 from memory.errors import InvalidInput
 from memory.messages.convert import to_prompt
-from memory.messages.from_prompt import stored_with_places
+from memory.messages.from_prompt import stored_with_places, without_orphan_mark
 from memory.messages.prompt import Prompt, prompt_from_json
 from memory.messages.stored import ROLES, StoredMessage, content_of, instant, parts_of, rank_of, timestamp
 
@@ -234,11 +234,7 @@ class MessageList:
             entry = self._nearest_open(part["toolInvocation"]["toolCallId"], except_id=message.get("id"))
             if entry is None:
                 continue
-            mastra = part["providerMetadata"]["mastra"]
-            metadata = {k: v for k, v in part["providerMetadata"].items() if k != "mastra"}
-            if rest := {k: v for k, v in mastra.items() if k != "orphanResult"}:
-                metadata["mastra"] = rest
-            answer = {**part, "providerMetadata": metadata}
+            answer = {**part, "providerMetadata": without_orphan_mark(part["providerMetadata"])}
             self._merge(entry, {"content": {"parts": [answer]}})
             entry.source = "input" if entry.source == "input" else "response"
             parts.remove(part)

@@ -171,7 +171,9 @@ def run_turn(
             messages.begin_step(model_text(model.ref))
     except Tripwire:
         raise
-    except Exception:  # saved is what came before the failure; a turn without output leaves the thread as it was
+    except Exception as error:
+        # Saved is what came before the failure; a turn without output leaves the thread as it was.
+        loop.take_partial(error)
         chain.process_output_result(messages, TurnEnd(finish_reason="error", usage=loop.usage, steps=loop.steps))
         raise
     text = "".join(part.text for part in reply.parts if isinstance(part, Text))
@@ -387,6 +389,16 @@ class _Loop:
         self.message_id = _new_id()
         self.chain.step_succeeded()
         return reply
+
+    def take_partial(self, error: Exception) -> None:
+        """Put what had come of a broken answer into the list, marked incomplete."""
+        partial = getattr(error, "partial", None) or getattr(error.__cause__, "partial", None)
+        message = response_message(partial, self.model, self.clock()) if partial is not None else None
+        if message is not None:
+            message["id"] = self.message_id
+            message["content"]["metadata"]["incomplete"] = True
+            self.recorder.replied(message, partial)
+            self.messages.add([message], "response")
 
     def _take(self, reply: Any, model: Model) -> None:
         """Put the answer into the list as this run's response, stamped with who wrote it."""

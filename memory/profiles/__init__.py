@@ -8,13 +8,14 @@ from functools import cache
 from msgspec.structs import replace
 
 from memory.messages.names import ModelRef
-from memory.profiles import anthropic, cerebras, openai_chat, reference, unknown
+from memory.profiles import anthropic, cerebras, openai_chat, openai_responses, reference, unknown
 from memory.profiles.profile import Profile
 
 PROFILES: tuple[Profile, ...] = (
     anthropic.OPUS_4_8,
     anthropic.PROFILE,
     openai_chat.PROFILE,
+    openai_responses.PROFILE,
     cerebras.PROFILE,
 )
 """First match wins."""
@@ -34,7 +35,7 @@ _NAMESPACES = {
 @cache
 def _unknown(provider: str, protocol: str) -> Profile:
     own = "openai" if provider in ("", "openai", "azure") else provider
-    return replace(UNKNOWN, provider=provider, namespace=_NAMESPACES.get(protocol, own))
+    return replace(UNKNOWN, provider=provider, protocol=protocol, namespace=_NAMESPACES.get(protocol, own))
 
 
 def profile_for(model: ModelRef, protocol: str = "") -> Profile:

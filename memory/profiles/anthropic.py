@@ -13,6 +13,7 @@ PROFILE = Profile(
     tool_names=IdFormat(refused="[^a-zA-Z0-9_-]", longest=128, may_be_empty=False),
     reasoning="native",
     namespace="anthropic",
+    seals=("signature", "redactedData"),
     files_inline=("image/*", "application/pdf", "text/plain"),
     files_by_url=("image/*", "application/pdf"),
     blank_text="drop",

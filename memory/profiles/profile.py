@@ -66,6 +66,8 @@ class Profile(Struct, frozen=True):
     tool_names: IdFormat = IdFormat("[^a-zA-Z0-9_-]")
     reasoning: Literal["keep", "drop", "native"] = "keep"
     """`native`: only what this provider wrote itself, signed."""
+    seals: tuple[str, ...] = ()
+    """Keys of this namespace that show who made a reasoning part: a signature, an item id."""
     namespace: str = ""
     """Key of this provider's options, by which its own reasoning is known."""
     files_inline: tuple[str, ...] = ("*",)

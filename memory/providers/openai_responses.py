@@ -6,9 +6,11 @@ goes back as it came:
 
     text, reasoning   itemId, item (further keys of its item), joined (same item as the part before it)
     text, file        content (further keys of its content part); refusal: the text is a refusal
-    text              block with host and isItem: an item or content part that we don't know, and who sent it
-    reasoning         reasoningEncryptedContent, isSummary: false (a text of the reasoning itself), piece
-    tool call         itemId, call (further keys, `type` when it is no function_call), rawArguments, custom
+    text              block with host and isItem: an item or content part that we don't know, and who sent it;
+                      isEmpty: its item has no content
+    reasoning         reasoningEncryptedContent, isSummary: false (a text of the reasoning itself), piece (an odd text)
+    tool call         itemId, call (further keys, `type` when it is no function_call), rawArguments, custom,
+                      isNamed (a hosted call that has name and arguments)
     tool result       resultItemId, result (further keys, `type` when it is no function_call_output)
     message           role: system or developer, joined, item, content, instructions
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import time
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -20,7 +21,7 @@ from memory.processors.compat.catalogue import rule_ids
 from memory.processors.config import build_lists, default_lists
 from memory.providers import wire_module
 from memory.providers.http import Client, Connection, Exchange
-from memory.providers.wire import Encoded, Reply, Settings, Tool, Usage
+from memory.providers.wire import Chunk, Encoded, Finished, Reply, Settings, Tool, Usage
 from memory.services.rules import switches_for
 
 
@@ -148,6 +149,9 @@ def _tool_choice(value: Any) -> Any:
 # The model behind a connection
 
 
+OnChunk = Callable[[Chunk], None]
+
+
 class Outbound(Struct, frozen=True):
     """A request as it goes out; `renamed` maps sent tool names back to the declared ones."""
 
@@ -168,10 +172,22 @@ class Answer(Struct, frozen=True):
 
 
 class ProviderModel:
-    """A model that is called over a connection. `client` is needed for sending only."""
+    """A model that is called over a connection.
 
-    def __init__(self, connection: Connection, ref: ModelRef, settings: Settings, client: Client | None = None) -> None:
+    `client` is needed for sending only. With `on_chunk` answers are streamed, and it gets each piece as it comes.
+    """
+
+    def __init__(
+        self,
+        connection: Connection,
+        ref: ModelRef,
+        settings: Settings,
+        client: Client | None = None,
+        *,
+        on_chunk: OnChunk | None = None,
+    ) -> None:
         self.connection, self.ref, self.settings = connection, ref, settings
+        self._on_chunk = on_chunk
         self.protocol = connection.protocol
         self._wire = wire_module(connection.protocol)
         self._client = client
@@ -194,13 +210,30 @@ class ProviderModel:
                 choice = {**choice, "toolName": names.get(choice["toolName"], choice["toolName"])}
             settings = replace(settings, tools=tools, tool_choice=choice)
         encoded = self._wire.encode_request(result.prompt, settings, provider=self.ref.provider)
+        if self._on_chunk is not None:
+            encoded = self._wire.as_stream(encoded, provider=self.ref.provider)
         return Outbound(encoded, encoded.body, {new: old for old, new in names.items()})
 
     def send(self, request: Outbound) -> Answer:
         """The answer. Raises ProviderError."""
         if self._client is None:
             raise RuntimeError("this model is for looking only")
-        exchange = self._client.call(self.connection, request.encoded)
+        if self._on_chunk is not None:
+            return self._stream(self._client, request, self._on_chunk)
+        return self._read(self._client.call(self.connection, request.encoded), request)
+
+    def _stream(self, client: Client, request: Outbound, on_chunk: OnChunk) -> Answer:
+        with client.stream(self.connection, request.encoded) as answer:
+            if answer.status != 200 or "json" in answer.headers.get("content-type", ""):
+                return self._read(answer.exchange(), request)
+            for chunk in self._wire.decode_stream(answer, provider=self.ref.provider):
+                if isinstance(chunk, Finished):
+                    came = Exchange(answer.status, answer.headers, b"", answer.started_at, time.time())
+                    return _answer(chunk.reply, came, request.renamed)
+                on_chunk(chunk)
+        raise RuntimeError("a stream ends with its reply or an error")
+
+    def _read(self, exchange: Exchange, request: Outbound) -> Answer:
         if exchange.status >= 400:
             raise self._error(exchange)
         try:

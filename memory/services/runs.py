@@ -11,10 +11,13 @@ import logging
 import os
 import socket
 import threading
+import time
 import uuid
 import zlib
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime, timedelta
+from functools import cache
 from typing import Any
 
 import msgspec
@@ -27,6 +30,7 @@ from msgspec import Struct
 from memory import queue
 from memory.access import Principal, agent_for, run_for, thread_for
 from memory.errors import (
+    Busy,
     CompatAdminError,
     Conflict,
     EncodingError,
@@ -45,7 +49,8 @@ from memory.models import Agent, Attempt, Job, Run, RunEvent, Thread
 from memory.processors import Chain, Turn, TurnEnd, run_turn
 from memory.processors.loop import AttemptRecord
 from memory.providers.http import headers_for, url_for
-from memory.providers.wire import Settings
+from memory.providers.wire import Chunk, Settings
+from memory.services import signals
 from memory.services.calls import ProviderModel, chain_for, settings_for
 from memory.services.connections import connection_for, http_client, target_model
 from memory.services.preview import Preview, placed, show
@@ -57,6 +62,8 @@ RUN_TASK = "memory.run_in_background"
 ACTIVE = ("queued", "running")
 _MAX_STATE_BYTES = 256 * 1024
 _SHOWN_ERROR = 2000
+_FLUSH_EVERY_S = 0.1
+MAX_STREAMS = 64
 
 Wait = Callable[[float], bool]
 
@@ -134,6 +141,56 @@ def start_background(caller: Principal, agent_id: str, request: GenerateRequest)
         job = Job.objects.create(id=f"job_{uuid.uuid4().hex}", kind="run", arguments={"run_id": run.id})
         queue.send(RUN_TASK, job.id)
     return run
+
+
+def start_stream(caller: Principal, agent_id: str, request: GenerateRequest) -> Run:
+    """A run that goes on in a thread of this process, whoever reads its events (`streams.read_events`).
+
+    Raises InvalidInput, NotFound; Busy when this process has as many streams as it may.
+    """
+    agent = agent_for(caller, agent_id)
+    slot = _Slot()
+    try:
+        run = _open_run(caller, agent, request, status="running")
+    except BaseException:
+        slot.give_back()
+        raise
+    Ledger(run).event("started", {"run_id": run.id, "thread_id": run.thread_id})
+    _pool().submit(_run_apart, run.id, slot)
+    return run
+
+
+class _Slot:
+    """One of the places for streamed runs in this process. Raises Busy when none is free."""
+
+    def __init__(self) -> None:
+        if not _slots.acquire(blocking=False):
+            raise Busy("this process runs as many streams as it may; try again in a moment")
+
+    def give_back(self) -> None:
+        _slots.release()
+
+
+_slots = threading.BoundedSemaphore(MAX_STREAMS)
+
+
+@cache
+def _pool() -> ThreadPoolExecutor:
+    return ThreadPoolExecutor(MAX_STREAMS, thread_name_prefix="run")
+
+
+def _run_apart(run_id: str, slot: _Slot) -> None:
+    try:
+        run = Run.objects.select_related("agent").get(id=run_id)
+        if run.agent is not None:
+            _execute(run, run.agent, wait=_sleep, is_streamed=True)
+    except RunFailed:
+        return  # the run says why
+    except Exception:
+        log.exception("run %s could not be executed", run_id)
+    finally:
+        slot.give_back()
+        connection.close()
 
 
 def run_job(job_id: str, *, wait: Wait | None = None) -> None:
@@ -260,9 +317,9 @@ def _place(caller: Principal, request: GenerateRequest) -> tuple[str, str, Threa
 # Executing
 
 
-def _execute(run: Run, agent: Agent, *, wait: Wait) -> RunResult:
+def _execute(run: Run, agent: Agent, *, wait: Wait, is_streamed: bool = False) -> RunResult:
     """Run the turn of an open run and close it, whatever happens."""
-    ledger = Ledger(run)
+    ledger = Ledger(run, is_streamed=is_streamed)
     try:
         with _beats:
             turn = _turn(run, agent, ledger, wait)
@@ -303,7 +360,8 @@ def _turn(run: Run, agent: Agent, ledger: Ledger, wait: Wait) -> Turn:
     kept = _add_system(run, agent, listed)
     Run.objects.filter(id=run.id).update(rules_hash=_rules_hash(chain))
     ledger.begin(chain, listed, target)
-    model = _OffDatabase(target, ref, _settings(ref, agent, kept), http_client())
+    on_chunk = ledger.chunk if ledger.is_streamed else None
+    model = _OffDatabase(target, ref, _settings(ref, agent, kept), http_client(), on_chunk=on_chunk)
     turn = run_turn(
         chain,
         listed,
@@ -399,8 +457,10 @@ def _sleep(seconds: float) -> bool:
 class Ledger:
     """Writes what happens in a run as it happens."""
 
-    def __init__(self, run: Run) -> None:
-        self.run = run
+    def __init__(self, run: Run, *, is_streamed: bool = False) -> None:
+        self.run, self.is_streamed = run, is_streamed
+        self._pieces: list[Any] = []
+        self._flushed_at = 0.0
         self.attempt_count = 0
         self.message_ids: list[str] = []
         self._chain: Chain | None = None
@@ -411,9 +471,26 @@ class Ledger:
     def begin(self, chain: Chain, listed: MessageList, target: Any) -> None:
         self._chain, self._list, self._target = chain, listed, target
 
+    def chunk(self, chunk: Chunk) -> None:
+        """A piece of a streamed answer: the first one at once, further ones about ten times a second."""
+        self._pieces.append(chunk)
+        if time.monotonic() - self._flushed_at >= _FLUSH_EVERY_S:
+            self._flush()
+            _release_connection()
+
+    def _flush(self) -> None:
+        pieces, self._pieces = self._pieces, []
+        for type, data in _joined_pieces(pieces):
+            self._seq += 1
+            RunEvent.objects.create(run=self.run, seq=self._seq, type=type, data=write_json(data))
+        self._flushed_at = time.monotonic()
+        signals.notify(self.run.id)
+
     def event(self, type: str, data: Mapping[str, Any]) -> None:
+        self._flush()
         self._seq += 1
         RunEvent.objects.create(run=self.run, seq=self._seq, type=type, data=write_json(data))
+        signals.notify(self.run.id)
 
     def attempt(self, record: AttemptRecord) -> None:
         """One attempt with everything that was decided about it, before any wait."""
@@ -502,6 +579,20 @@ class Ledger:
             log.warning("the processors' state of run %s is too large and is not kept", self.run.id)
             return "{}"
         return text
+
+
+def _joined_pieces(pieces: Sequence[Any]) -> list[tuple[str, dict[str, str]]]:
+    """Events for the pieces of an answer; neighbouring ones of a kind are one."""
+    out: list[tuple[str, dict[str, str]]] = []
+    for piece in pieces:
+        fields: dict[str, str] = msgspec.structs.asdict(piece)
+        type = str(piece.__struct_config__.tag)
+        last = out[-1] if out else None
+        if last is not None and last[0] == type and last[1].get("call_id") == fields.get("call_id"):
+            last[1]["text"] += fields["text"]
+        else:
+            out.append((type, fields))
+    return out
 
 
 _SECRET = ("set-cookie", "authorization", "x-api-key", "api-key")

@@ -12,6 +12,9 @@ from memory.sandbox import Sandbox
 HEADERS = {
     "anthropic": {"x-api-key": "any", "anthropic-version": "2023-06-01"},
     "openai": {"authorization": "Bearer any"},
+    "azure": {"api-key": "any"},
+    "deepseek": {"authorization": "Bearer any"},
+    "openrouter": {"authorization": "Bearer any"},
     "cerebras": {"authorization": "Bearer any"},
     "bedrock": {"authorization": "Bearer any"},
     "cohere": {"authorization": "Bearer any"},
@@ -21,6 +24,9 @@ HEADERS = {
 PATHS = {
     "anthropic": "/anthropic/v1/messages",
     "openai": "/openai/v1/chat/completions",
+    "azure": "/azure/openai/v1/responses",
+    "deepseek": "/deepseek/v1/responses",
+    "openrouter": "/openrouter/api/v1/responses",
     "cerebras": "/cerebras/v1/chat/completions",
     "bedrock": "/bedrock/model/us.amazon.nova-lite-v1:0/converse",
     "cohere": "/cohere/v2/chat",

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import copy
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import httpx
 import msgspec
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from memory.sandbox import Sandbox
 
@@ -315,6 +319,46 @@ class TestAnswers:
         sandbox.script("openai", status=429)
         response = post(client, input="Hello")
         assert (response.status_code, response.json()["error"]["code"]) == (429, "rate_limit_exceeded")
+
+
+class TestNonsense:
+    @settings(max_examples=300, suppress_health_check=[HealthCheck.function_scoped_fixture])
+    @given(data=st.data())
+    def test_is_answered_or_refused(self, client: httpx.Client, data: st.DataObject) -> None:
+        body = copy.deepcopy(EVERYTHING)
+        assert post(client, **body).status_code == 200
+
+        container, key = data.draw(st.sampled_from(list(places(body))))
+        container[key] = data.draw(st.sampled_from([None, 1, True, "", "x", [], [1], {}, {"type": "x"}, {"type": []}]))
+        assert post(client, **body).status_code in (200, 400, 404)
+
+
+EVERYTHING: dict[str, Any] = {
+    "input": [
+        {"role": "developer", "content": [{"type": "input_text", "text": "Be brief."}]},
+        {"role": "user", "content": [{"type": "input_file", "file_data": "data:text/plain;base64,YQ=="}]},
+        thought(encrypted_content="gAAAAx"),
+        said("msg_1"),
+        call(id="fc_1"),
+        output(value=[{"type": "input_image", "image_url": "https://example.invalid/a.png"}]),
+        {"type": "custom_tool_call", "call_id": "call_2", "name": "sql", "input": "SELECT 1"},
+        {"type": "custom_tool_call_output", "call_id": "call_2", "output": "1"},
+        {"type": "item_reference", "id": "ws_1"},
+        {"role": "user", "content": "Please look_up"},
+    ],
+    "tools": [TOOL, {"type": "web_search"}],
+    "tool_choice": "auto",
+    "reasoning": {"effort": "low", "summary": "auto"},
+    "include": ["reasoning.encrypted_content"],
+    "stream": True,
+}
+
+
+def places(value: Any) -> Iterator[tuple[Any, Any]]:
+    """Every container of a JSON value with every key or index in it."""
+    for key in value if isinstance(value, dict) else range(len(value)) if isinstance(value, list) else ():
+        yield value, key
+        yield from places(value[key])
 
 
 class TestOfficialClient:

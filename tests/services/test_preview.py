@@ -126,7 +126,7 @@ class TestPreview:
         [
             ({}, "one_source"),
             ({"messages": [], "thread_id": "x"}, "one_source"),
-            ({"imported": ("gemini-contents", {})}, "protocol_not_supported"),
+            ({"imported": ("telegram", {})}, "protocol_not_supported"),
         ],
     )
     def test_wants_exactly_one_history(self, sandbox: Sandbox, sources: dict[str, Any], code: str) -> None:

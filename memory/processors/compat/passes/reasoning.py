@@ -22,7 +22,7 @@ def drop_unsigned(prompt: Prompt, profile: Profile, _: Facts, rule: str) -> tupl
     """Leave out all reasoning where the target takes none, else what carries no seal of the target."""
     if profile.reasoning == "native":
         reason = f"{profile.title} takes only reasoning that it signed itself. It stays in the thread."
-        return _drop(prompt, rule, reason, lambda part: not is_sealed(part, profile.namespace))
+        return _drop(prompt, rule, reason, lambda part: not is_sealed(part, profile))
     reason = f"{profile.title} does not take reasoning in a request. It stays in the thread."
     return _drop(prompt, rule, reason, lambda _part: True)
 
@@ -32,20 +32,20 @@ def drop_signed_elsewhere(prompt: Prompt, profile: Profile, _: Facts, rule: str)
 
     Vertex and Bedrock serve the same signatures for Claude, so they are no strangers to Anthropic.
     """
-    own = (profile.provider, "vertex", "bedrock")
+    own = (profile.provider, "vertex", "bedrock") if profile.namespace == "anthropic" else (profile.provider,)
     reason = f"Another provider signed this reasoning in {profile.title}'s format. It stays in the thread."
 
     def is_foreign(part: Reasoning) -> bool:
-        sealed = is_sealed(part, profile.namespace)
+        sealed = is_sealed(part, profile)
         return sealed and part.origin is not None and part.origin.provider not in own
 
     return _drop(prompt, rule, reason, is_foreign)
 
 
-def is_sealed(part: Reasoning, namespace: str) -> bool:
-    """Whether the part carries a signature or sealed data under this namespace."""
-    own = part.options.get(namespace) if part.options else None
-    return isinstance(own, Mapping) and bool(own.get("signature") or own.get("redactedData"))
+def is_sealed(part: Reasoning, profile: Profile) -> bool:
+    """Whether the part carries a seal of the target's format: a signature, sealed data, an item id."""
+    own = part.options.get(profile.namespace) if part.options else None
+    return isinstance(own, Mapping) and any(own.get(key) for key in profile.seals)
 
 
 def _drop(

@@ -7,7 +7,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from memory.messages.prompt import Message, Output, Part, Prompt, Text, ToolResult, holds_raw_block, raw_block
+from memory.messages.prompt import Message, Options, Output, Part, Prompt, Text, ToolResult, holds_raw_block, raw_block
 from memory.processors.changes import Change, Loss, brief, spot_of
 from memory.processors.compat.passes.facts import Facts
 from memory.profiles.profile import Profile
@@ -68,7 +68,7 @@ def drop_foreign_blocks(prompt: Prompt, profile: Profile, _: Facts, rule: str) -
     def change(message: Message, part: Part) -> Part | None:
         if isinstance(part, ToolResult):
             return _without_foreign_items(message, part, profile, rule, changes)
-        if not isinstance(part, Text) or not holds_raw_block(part) or raw_block(part, profile.namespace) is not None:
+        if not isinstance(part, Text) or not holds_raw_block(part) or _reads(profile, part.options):
             return part
         kept = replace(part, options=None) if part.text.strip() else None
         reason = "Only the provider that wrote this block can read it. It stays in the thread."
@@ -91,7 +91,7 @@ def _without_foreign_items(
     kept: list[Any] = []
     lost: list[str] = []
     for item in part.output.value:
-        block = _foreign_item(item, profile.namespace)
+        block = _foreign_item(item, profile)
         if block is None:
             kept.append(item)
             continue
@@ -108,10 +108,18 @@ def _without_foreign_items(
     return replace(part, output=Output("content", kept) if kept else Output("text", note))
 
 
-def _foreign_item(item: Any, namespace: str) -> Mapping[str, Any] | None:
+def _foreign_item(item: Any, profile: Profile) -> Mapping[str, Any] | None:
     options = item.get("providerOptions") if isinstance(item, dict) else None
-    for name, value in options.items() if isinstance(options, dict) else ():
-        block = value.get("block") if isinstance(value, Mapping) else None
-        if name != namespace and isinstance(block, Mapping):
-            return block
-    return None
+    if not isinstance(options, dict) or _reads(profile, options):
+        return None
+    blocks = [value.get("block") for value in options.values() if isinstance(value, Mapping)]
+    return next((block for block in blocks if isinstance(block, Mapping)), None)
+
+
+def _reads(profile: Profile, options: Options | None) -> bool:
+    """Whether the target knows the block kept under its namespace. Items of the Responses API name their host."""
+    own = options.get(profile.namespace) if options else None
+    if not isinstance(own, Mapping) or not isinstance(own.get("block"), Mapping):
+        return False
+    is_responses = profile.protocol == "openai-responses"
+    return own.get("host") == profile.provider if is_responses else "host" not in own

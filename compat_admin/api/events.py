@@ -1,0 +1,57 @@
+"""A run's events as server-sent events: while it goes on, and again from any point afterwards."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from django.http import HttpResponse, HttpResponseBase, StreamingHttpResponse
+from ninja import Router
+
+from compat_admin.api.agents import turn_of
+from compat_admin.api.auth import READ, RUN, ApiRequest
+from compat_admin.api.documents import documents
+from compat_admin.api.schemas import GenerateWanted
+from memory.access import agent_for, run_for
+from memory.errors import InvalidInput
+from memory.services import runs, streams
+
+router = Router(tags=["runs"])
+
+EVENT_STREAM = "text/event-stream"
+
+
+@router.post("/agents/{agent_id}/stream", auth=RUN, **documents(str, body=GenerateWanted, media_type=EVENT_STREAM))
+def stream(request: ApiRequest, agent_id: str) -> HttpResponseBase:
+    """Run one turn and stream it: `started`, `text-delta`, `reasoning-delta`, `tool-input-delta`, `attempt` (what came
+    before a `retry` does not count), `message`, `finished`. The run goes on when the reader leaves."""
+    agent = agent_for(request.auth, agent_id)
+    turn, _ = turn_of(request)
+    return _response(runs.start_stream(request.auth, agent.id, turn).id, after=0)
+
+
+@router.get("/runs/{run_id}/events", auth=READ, **documents(str, media_type=EVENT_STREAM))
+def read_events(request: ApiRequest, run_id: str) -> HttpResponseBase:
+    """A run's events from the beginning, or behind the number in `Last-Event-ID`."""
+    run = run_for(request.auth, run_id)
+    last = request.headers.get("Last-Event-ID", "").strip()
+    if last and not (last.isdecimal() and len(last) <= 9):
+        raise InvalidInput("Last-Event-ID: expected the number of an event", field="Last-Event-ID")
+    return _response(run.id, after=int(last or 0))
+
+
+def _response(run_id: str, *, after: int) -> HttpResponse | StreamingHttpResponse:
+    return StreamingHttpResponse(
+        _lines(run_id, after),
+        content_type=EVENT_STREAM,
+        # A proxy that waits for more would make a stream of words a page that comes at once.
+        headers={"X-Accel-Buffering": "no", "Cache-Control": "no-store", "X-Run-Id": run_id},
+    )
+
+
+def _lines(run_id: str, after: int) -> Iterator[str]:
+    for event in streams.read_events(run_id, after=after):
+        if event is None:
+            yield ": still here\n\n"
+            continue
+        number, type, data = event
+        yield f"id: {number}\nevent: {type}\ndata: {data}\n\n"

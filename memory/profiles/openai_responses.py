@@ -1,0 +1,27 @@
+"""OpenAI's models on Responses."""
+
+from memory.profiles.profile import Fact, IdFormat, Profile
+
+PROFILE = Profile(
+    id="openai-responses",
+    provider="openai",
+    title="OpenAI Responses",
+    protocol="openai-responses",
+    tool_ids=IdFormat(longest=64, may_be_empty=False),
+    tool_names=IdFormat(refused="[^a-zA-Z0-9_-]", longest=64, may_be_empty=False),
+    reasoning="native",
+    seals=("itemId", "reasoningEncryptedContent"),
+    namespace="openai",
+    pending_call="synthesise",
+    unpaired="to-text",
+    rules={
+        "tool-id": "openai-responses-call-id-length",
+        "reasoning": "openai-responses-reasoning-foreign",
+        "foreign-signature": "openai-responses-encrypted-content",
+    },
+    facts=(
+        Fact("openai-responses-call-id-length", "the limit in the API's own refusal", "2026-09-01"),
+        Fact("openai-responses-encrypted-content", "OpenAI documentation: reasoning", "2026-09-01"),
+        Fact("openai-responses-reasoning-foreign", "reasoning items have ids of this API", "2026-09-01"),
+    ),
+)

@@ -1,0 +1,119 @@
+"""Streamed runs: events as they come, for readers who come and go."""
+
+import json
+import threading
+from typing import Any
+
+import pytest
+
+from memory.errors import Busy, NotFound
+from memory.models import Attempt, Message, Run
+from memory.sandbox import Sandbox
+from memory.services import agents, runs, streams
+from memory.services.runs import GenerateRequest
+from tests.make import caller
+
+pytestmark = pytest.mark.django_db(transaction=True)
+RETRYING = {
+    "id": "streaming",
+    "name": "Streaming",
+    "model": "anthropic/claude-sonnet-4-5",
+    "error_processors": [
+        {"id": "stream-error-retry-processor", "options": {"matchers": [{"match": "dropped-connection"}]}}
+    ],
+    "input_processors": ["message-history", "provider-history-compat"],
+    "output_processors": ["message-history"],
+}
+
+
+@pytest.fixture
+def sandbox(transactional_db: None, running_sandbox: Sandbox, settings: Any) -> Sandbox:
+    """The sandbox, for tests whose rows other threads have to see."""
+    from memory.models import Provider
+
+    running_sandbox.clear()
+    settings.SANDBOX_URL = running_sandbox.url
+    for provider, protocol in (("anthropic", "anthropic-messages"), ("openai", "openai-chat")):
+        Provider.objects.create(id=provider, protocol=protocol, base_url=f"sandbox:{provider}")
+    agents.create_agent(caller(), RETRYING)
+    return running_sandbox
+
+
+def read(run_id: str, *, after: int = 0) -> list[tuple[int, str, Any]]:
+    """All events of a run until it has ended."""
+    found = streams.read_events(run_id, after=after)
+    return [(event[0], event[1], json.loads(event[2])) for event in found if event is not None]
+
+
+def text_of(events: list[tuple[int, str, Any]]) -> str:
+    return "".join(data["text"] for _, type, data in events if type == "text-delta")
+
+
+def start(**more: Any) -> Run:
+    values = {"messages": "hello", "thread_id": "t", **more}
+    return runs.start_stream(caller(), "streaming", GenerateRequest(**values))
+
+
+@pytest.mark.parametrize("model", ["anthropic/claude-sonnet-4-5", "openai/gpt-4o"])
+def test_the_pieces_are_the_answer(sandbox: Sandbox, model: str) -> None:
+    run = start(model=model)
+    events = read(run.id)
+    assert [type for _, type, _ in events][0] == "started"
+    assert events[-1][1:] == ("finished", {"status": "succeeded"})
+    assert text_of(events) == "You said: hello"
+    assert Message.objects.get(thread_id="t", role="assistant").content.count("You said: hello") >= 1
+    assert sandbox.requests()[-1]["body"]["stream"] is True
+
+
+def test_numbers_go_up_by_one_and_a_reader_goes_on_where_it_was(sandbox: Sandbox) -> None:
+    run = start()
+    events = read(run.id)
+    assert [number for number, _, _ in events] == list(range(1, len(events) + 1))
+    assert read(run.id, after=3) == events[3:]
+
+
+def test_a_run_goes_on_without_a_reader(sandbox: Sandbox) -> None:
+    run = start()
+    reader = streams.read_events(run.id)
+    next(reader)
+    reader.close()
+    assert read(run.id)[-1][1] == "finished"
+
+
+def test_a_cut_stream_is_tried_again_and_its_pieces_do_not_count(sandbox: Sandbox) -> None:
+    sandbox.script("anthropic", drop="mid")
+    events = read(start().id)
+    kinds = [type for _, type, _ in events]
+    decisions = [data["decision"] for _, type, data in events if type == "attempt"]
+    assert decisions == ["retry", "answered"]
+    assert text_of(events[kinds.index("attempt") :]) == "You said: hello"
+
+
+def test_what_had_come_of_a_broken_answer_is_kept_and_marked(sandbox: Sandbox) -> None:
+    head = 'event: message_start\ndata: {"type":"message_start","message":{"id":"m","type":"message","role":"assistant","model":"claude-sonnet-4-5","content":[],"usage":{"input_tokens":1,"output_tokens":1}}}\n\n'
+    block = 'event: content_block_start\ndata: {"type":"content_block_start","index":0,"content_block":{"type":"text","text":""}}\n\n'
+    delta = 'event: content_block_delta\ndata: {"type":"content_block_delta","index":0,"delta":{"type":"text_delta","text":"Half an answ"}}\n\n'
+    error = 'event: error\ndata: {"type":"error","error":{"type":"invalid_request_error","message":"broken"}}\n\n'
+    sandbox.script("anthropic", status=200, body=head + block + delta + error)
+    events = read(start().id)
+    assert events[-1][2] == {"status": "failed"}
+    row = Message.objects.get(thread_id="t", role="assistant")
+    content = json.loads(row.content)
+    assert content["parts"][0]["text"] == "Half an answ"
+    assert content["metadata"]["incomplete"] is True
+    assert Attempt.objects.get().decision == "give-up"
+
+
+def test_a_process_takes_no_more_than_it_may(sandbox: Sandbox, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(runs, "_slots", threading.BoundedSemaphore(1))
+    sandbox.script("anthropic", delay_s=1)
+    first = start()
+    with pytest.raises(Busy):
+        start(thread_id="other")
+    assert read(first.id)[-1][2] == {"status": "succeeded"}
+
+
+def test_an_unknown_agent_takes_no_place(sandbox: Sandbox) -> None:
+    for _ in range(runs.MAX_STREAMS + 1):
+        with pytest.raises(NotFound):
+            runs.start_stream(caller(), "nobody", GenerateRequest(messages="x"))
