@@ -117,7 +117,7 @@ def list_providers(request: ApiRequest, limit: Limit = MAX_LIMIT, cursor: str | 
 
 def _item(agent: Agent) -> AgentItem:
     own = AgentItem.__struct_fields__[:-1]
-    return AgentItem(*(getattr(agent, name) for name in own), agents.worst_case(agent))
+    return AgentItem(**{name: getattr(agent, name) for name in own}, worst_case=agents.worst_case(agent))
 
 
 def _connection(entry: ProviderEntry, row: Provider | None) -> ProviderItem:

@@ -30,7 +30,7 @@ def documents(
     """
     extra: dict[str, Any] = {
         "responses": {
-            **{number: _response(number, shape, media_type) for number, shape in {status: answer, **(also or {})}.items()},
+            **{n: _response(n, shape, media_type) for n, shape in {status: answer, **(also or {})}.items()},
             "default": {"description": "A problem", "content": {PROBLEM_TYPE: {"schema": _schema(Problem)}}},
         }
     }

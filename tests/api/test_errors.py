@@ -34,6 +34,8 @@ ROUTES = {
     ("PATCH", "/agents/{agent_id}"): "admin",
     ("POST", "/agents/{agent_id}/generate"): "run",
     ("POST", "/agents/{agent_id}/prepare"): "run",
+    ("POST", "/agents/{agent_id}/stream"): "run",
+    ("GET", "/runs/{run_id}/events"): "read",
     ("GET", "/providers"): "read",
     ("GET", "/rules"): "read",
     ("PATCH", "/rules/{name}"): "admin",

@@ -172,6 +172,9 @@ def send(caller: Caller, method: str, path: str, body: Any = None) -> bool:
         assert path.endswith("/generate") and b'"run_failed"' in response.content
         return False
     assert response.status_code < 500, (method, path[:200], str(body)[:200], response.content[:500])
+    if response.streaming:
+        assert response.headers["Content-Type"] == "text/event-stream"
+        return True
     if response.status_code < 400:
         msgspec.json.decode(response.content or b"null")
         return True

@@ -113,6 +113,16 @@ class TestRuns:
             assert all(call.result().status_code == 200 for call in calls)
         assert during < before * 3 + 0.1
 
+    def test_a_streamed_run_comes_in_pieces_and_can_be_read_again(self, demo: Demo) -> None:
+        with demo.api.stream("POST", "/agents/e2e/stream", json={"messages": "tell me about the tide"}) as answer:
+            assert answer.headers["content-type"] == "text/event-stream"
+            run_id = answer.headers["x-run-id"]
+            live = "".join(answer.iter_text())
+        assert live.count("event: text-delta") >= 1
+        assert "event: finished" in live
+        again = demo.api.get(f"/runs/{run_id}/events", headers={"Last-Event-ID": "1"}).text
+        assert again == live.split("\n\n", 1)[1]
+
     def test_a_background_run_is_answered_by_a_worker(self, demo: Demo) -> None:
         queued = demo.api.post("/agents/e2e/generate", json={"messages": "hello", "background": True})
         assert (queued.status_code, queued.json()["status"]) == (202, "queued")

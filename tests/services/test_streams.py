@@ -58,7 +58,7 @@ def start(**more: Any) -> Run:
 def test_the_pieces_are_the_answer(sandbox: Sandbox, model: str) -> None:
     run = start(model=model)
     events = read(run.id)
-    assert [type for _, type, _ in events][0] == "started"
+    assert events[0][1] == "started"
     assert events[-1][1:] == ("finished", {"status": "succeeded"})
     assert text_of(events) == "You said: hello"
     assert Message.objects.get(thread_id="t", role="assistant").content.count("You said: hello") >= 1
@@ -90,11 +90,17 @@ def test_a_cut_stream_is_tried_again_and_its_pieces_do_not_count(sandbox: Sandbo
 
 
 def test_what_had_come_of_a_broken_answer_is_kept_and_marked(sandbox: Sandbox) -> None:
-    head = 'event: message_start\ndata: {"type":"message_start","message":{"id":"m","type":"message","role":"assistant","model":"claude-sonnet-4-5","content":[],"usage":{"input_tokens":1,"output_tokens":1}}}\n\n'
-    block = 'event: content_block_start\ndata: {"type":"content_block_start","index":0,"content_block":{"type":"text","text":""}}\n\n'
-    delta = 'event: content_block_delta\ndata: {"type":"content_block_delta","index":0,"delta":{"type":"text_delta","text":"Half an answ"}}\n\n'
-    error = 'event: error\ndata: {"type":"error","error":{"type":"invalid_request_error","message":"broken"}}\n\n'
-    sandbox.script("anthropic", status=200, body=head + block + delta + error)
+    usage = {"input_tokens": 1, "output_tokens": 1}
+    message = {"id": "m", "type": "message", "role": "assistant", "model": "claude", "content": [], "usage": usage}
+    error = {"type": "invalid_request_error", "message": "broken"}
+    told = [
+        {"type": "message_start", "message": message},
+        {"type": "content_block_start", "index": 0, "content_block": {"type": "text", "text": ""}},
+        {"type": "content_block_delta", "index": 0, "delta": {"type": "text_delta", "text": "Half an answ"}},
+        {"type": "error", "error": error},
+    ]
+    body = "".join(f"event: {event['type']}\ndata: {json.dumps(event)}\n\n" for event in told)
+    sandbox.script("anthropic", status=200, body=body)
     events = read(start().id)
     assert events[-1][2] == {"status": "failed"}
     row = Message.objects.get(thread_id="t", role="assistant")

@@ -17,6 +17,8 @@ class Facts(Struct):
     has_reasoning: bool = False
     has_blank_text: bool = False
     has_pending: bool = False
+    has_unpaired: bool = False
+    """Not every client call has its result in the tool message right behind it, in order, and nothing else there."""
     has_options_on_text: bool = False
     has_file: bool = False
     has_hosted_call: bool = False
@@ -27,12 +29,18 @@ class Facts(Struct):
 def facts_of(prompt: Prompt, declared_tools: Iterable[str] = ()) -> Facts:
     """Facts of a prompt; names of declared tools count after those of the history."""
     facts = Facts({}, {})
+    asked: list[str] = []  # client calls of the message before, which the next one has to answer
     for message in prompt.messages:
+        answers: list[str] = []
+        calls: list[str] = []
+        hosted: list[str] = []
         if message.options is not None and message.role == "user":
             facts.has_system_turn = True  # perhaps: the pass looks closer
         if isinstance(message.content, str):
             if message.role != "system" and not message.content.strip():
                 facts.has_blank_text = True
+            if asked:
+                facts.has_unpaired, asked = True, []
             continue
         if not message.content:
             facts.has_blank_text = True
@@ -50,7 +58,11 @@ def facts_of(prompt: Prompt, declared_tools: Iterable[str] = ()) -> Facts:
                         facts.has_pending = True
                     if part.provider_executed:
                         facts.has_hosted_call = True
+                        hosted.append(part.id)
+                    else:
+                        calls.append(part.id)
                 case ToolResult():
+                    answers.append(part.call_id)
                     facts.tool_ids.setdefault(part.call_id)
                     facts.tool_names.setdefault(part.name)
                     if part.output.type == "content":
@@ -59,6 +71,12 @@ def facts_of(prompt: Prompt, declared_tools: Iterable[str] = ()) -> Facts:
                     facts.has_reasoning = True
                 case File():
                     facts.has_file = True
+        if message.role == "tool":
+            facts.has_unpaired |= answers != asked
+        else:
+            facts.has_unpaired |= bool(asked) or any(call_id not in hosted for call_id in answers)
+        asked = calls
+    facts.has_unpaired |= facts.has_pending or bool(asked)
     for name in declared_tools:
         facts.tool_names.setdefault(name)
     return facts

@@ -21,7 +21,7 @@ def may_settle(profile: Profile, facts: Facts) -> bool:
 
 
 def may_be_unpaired(profile: Profile, facts: Facts) -> bool:
-    return bool(facts.tool_ids) and profile.unpaired != "accept"
+    return facts.has_unpaired and profile.unpaired != "accept"
 
 
 def settle_pending_calls(prompt: Prompt, profile: Profile, _: Facts, rule: str) -> tuple[Prompt, list[Change]]:
