@@ -12,7 +12,7 @@ from django.contrib.auth.models import User
 from django.db import connection
 from django.http import HttpRequest, HttpResponse
 from django.test import Client
-from django.urls import path
+from django.urls import include, path
 from hatchling.build import build_wheel
 
 from compat_admin import env, logs
@@ -20,7 +20,7 @@ from compat_admin.health import healthz, readyz
 from compat_admin.middleware import CONTENT_SECURITY_POLICY
 
 ROOT = Path(__file__).resolve().parent.parent
-CORE = ("errors", "messages", "processors", "profiles", "providers")
+CORE = ("errors", "imports", "messages", "processors", "profiles", "providers")
 
 
 def show(request: HttpRequest) -> HttpResponse:
@@ -35,6 +35,7 @@ urlpatterns = [
     path("show", show),
     path("healthz", healthz),
     path("readyz", readyz),
+    path("", include("compat_admin.dashboard.urls")),
 ]
 
 
@@ -318,7 +319,8 @@ class TestDemoSettings:
                 text=True,
                 timeout=60,
             )
-            assert ended.stdout.splitlines() == [str(data / "demo.sqlite3"), "memory://", "False"], ended.stderr
+            found = ended.stdout.splitlines()
+            assert found == [str(data / "demo.sqlite3"), "memory://localhost", "False"], ended.stderr
             keys.add((data / "secret-key").read_text())
         assert len(keys) == 1
         assert (data / "secret-key").stat().st_mode & 0o077 == 0

@@ -96,24 +96,24 @@ def _items(content: Mapping[str, Any], *, is_user: bool, arguments: dict[str, An
     parts = content.get("parts")
     if not isinstance(parts, list):
         parts = []
-    types = {part.get("type") for part in parts if isinstance(part, Mapping)}
+    types = {part.get("type") for part in parts if isinstance(part, dict)}
     items: list[_Item] = []
     if "tool-invocation" not in types:
         legacy = content.get("toolInvocations")
         for entry in legacy if isinstance(legacy, list) else ():
-            if isinstance(entry, Mapping) and (tool := _tool({"toolInvocation": entry}, None, arguments)):
+            if isinstance(entry, dict) and (tool := _tool({"toolInvocation": entry}, None, arguments)):
                 items.append(tool)
     if "reasoning" not in types and (reasoning := content.get("reasoning")) and isinstance(reasoning, str):
         items.append(Reasoning(reasoning))
     if "file" not in types:
         attachments = content.get("experimental_attachments")
         for entry in attachments if isinstance(attachments, list) else ():
-            if isinstance(entry, Mapping):
+            if isinstance(entry, dict):
                 file = {"mimeType": entry.get("contentType"), "data": entry.get("url"), "filename": entry.get("name")}
                 if (made := _file(file, None, is_user)) is not None:
                     items.append(made)
     for at, part in enumerate(parts):
-        if isinstance(part, Mapping) and (item := _item(part, at, is_user, arguments)) is not None:
+        if isinstance(part, dict) and (item := _item(part, at, is_user, arguments)) is not None:
             items.append(item)
     text = content.get("content")
     if isinstance(text, str) and text and types <= {"tool-invocation", "reasoning", "step-start"}:
@@ -141,13 +141,13 @@ def _item(part: Mapping[str, Any], at: int, is_user: bool, arguments: dict[str, 
 
 
 def _mapping(value: Any) -> Options | None:
-    return value if isinstance(value, Mapping) else None
+    return value if isinstance(value, dict) else None
 
 
 def _reasoning(part: Mapping[str, Any], at: int) -> Reasoning | None:
     text, details = part.get("reasoning") or "", part.get("details") or ()
     if not text:
-        text = "".join(d.get("text") or "" for d in details if isinstance(d, Mapping) and d.get("type") == "text")
+        text = "".join(d.get("text") or "" for d in details if isinstance(d, dict) and d.get("type") == "text")
     if not text and not details:
         return None
     options = _mapping(part.get("providerMetadata"))
@@ -169,7 +169,7 @@ def _file(part: Mapping[str, Any], at: int | None, is_user: bool) -> File | None
 
 def _tool(part: Mapping[str, Any], at: int | None, arguments: dict[str, Any]) -> _Tool | None:
     invocation = part.get("toolInvocation")
-    if not isinstance(invocation, Mapping):
+    if not isinstance(invocation, dict):
         return None
     call_id, name = str(invocation.get("toolCallId") or ""), str(invocation.get("toolName") or "")
     options = _mapping(part.get("providerMetadata"))
@@ -182,7 +182,7 @@ def _tool(part: Mapping[str, Any], at: int | None, arguments: dict[str, Any]) ->
     executed = part.get("providerExecuted")
     call = ToolCall(call_id, name, args, executed, output is None, options, at)
     mastra = options.get("mastra") if options else None
-    is_orphan = bool(isinstance(mastra, Mapping) and mastra.get("orphanResult"))
+    is_orphan = bool(isinstance(mastra, dict) and mastra.get("orphanResult"))
     if output is None:
         return _Tool(call, None)
     known = args or arguments.get(call_id) or {}
@@ -194,15 +194,15 @@ def _output(invocation: Mapping[str, Any], options: Options | None) -> Output | 
     match invocation.get("state"):
         case "result":
             mastra = options.get("mastra") if options else None
-            compact = mastra.get("modelOutput") if isinstance(mastra, Mapping) else None
-            if isinstance(compact, Mapping) and compact.get("type") in _OUTPUT_TYPES:
+            compact = mastra.get("modelOutput") if isinstance(mastra, dict) else None
+            if isinstance(compact, dict) and compact.get("type") in _OUTPUT_TYPES:
                 return Output(compact["type"], compact.get("value"))
             return tool_output(invocation.get("result") if compact is None else compact)
         case "output-error":
             return Output("error-text", invocation.get("errorText") or "")
         case "output-denied":
             approval = invocation.get("approval")
-            reason = approval.get("reason") if isinstance(approval, Mapping) else None
+            reason = approval.get("reason") if isinstance(approval, dict) else None
             return Output("text", reason or DENIED)
         case _:
             return None
@@ -210,25 +210,25 @@ def _output(invocation: Mapping[str, Any], options: Options | None) -> Output | 
 
 def tool_output(result: Any) -> Output:
     """What a model sees of a raw tool result: a `value` is unwrapped, media items become content, else text or JSON."""
-    if isinstance(result, Mapping):
+    if isinstance(result, dict):
         if result.get("type") == "content" and isinstance(result.get("value"), list):
             return Output("content", result["value"])
         if "value" in result:
             result = result["value"]
     if isinstance(result, str):
         return Output("text", result)
-    if isinstance(result, Mapping) and isinstance(items := result.get("content"), list):
-        media = [i for i in items if isinstance(i, Mapping) and i.get("type") in ("image", "audio")]
+    if isinstance(result, dict) and isinstance(items := result.get("content"), list):
+        media = [i for i in items if isinstance(i, dict) and i.get("type") in ("image", "audio")]
         if any(isinstance(item.get("data"), str) for item in media):
             return Output("content", [_content_item(item) for item in items])
     return Output("json", result)
 
 
 def _content_item(item: Any) -> dict[str, Any]:
-    if isinstance(item, Mapping) and item.get("type") in ("image", "audio") and isinstance(item.get("data"), str):
+    if isinstance(item, dict) and item.get("type") in ("image", "audio") and isinstance(item.get("data"), str):
         media_type = item.get("mediaType") or item.get("mimeType") or f"{item['type']}/*"
         return {"type": "media", "data": item["data"], "mediaType": media_type}
-    if isinstance(item, Mapping) and item.get("type") == "text" and isinstance(item.get("text"), str):
+    if isinstance(item, dict) and item.get("type") == "text" and isinstance(item.get("text"), str):
         return {"type": "text", "text": item["text"]}
     return {"type": "text", "text": write_json(item)}
 
@@ -239,7 +239,7 @@ def _content_item(item: Any) -> dict[str, Any]:
 def _item_id(options: Options | None) -> str | None:
     for namespace in ("openai", "azure"):
         value = options.get(namespace) if options else None
-        if isinstance(value, Mapping) and isinstance(value.get("itemId"), str):
+        if isinstance(value, dict) and isinstance(value.get("itemId"), str):
             return str(value["itemId"])
     return None
 

@@ -56,7 +56,7 @@ def stored_with_places(prompt: Prompt) -> list[tuple[int, StoredMessage]]:
                 parts: list[dict[str, Any]] = said["content"]["parts"]
                 for part in _without_empty(message.parts):
                     if isinstance(part, ToolResult):
-                        if (lone := calls.answer(part, [said])) is not None:
+                        if (lone := calls.answer(part, [said], is_inside=True)) is not None:
                             parts.append({**lone, "providerExecuted": True})
                         continue
                     stored = _assistant_part(part)
@@ -167,17 +167,22 @@ class _OpenCalls:
     def add(self, message: StoredMessage, part: dict[str, Any]) -> None:
         self._by_id.setdefault(part["toolInvocation"]["toolCallId"], []).append((message, part))
 
-    def answer(self, result: ToolResult, turn: Sequence[StoredMessage]) -> dict[str, Any] | None:
+    def answer(
+        self, result: ToolResult, turn: Sequence[StoredMessage], *, is_inside: bool = False
+    ) -> dict[str, Any] | None:
         """Give the result to its call when that stands in `turn`; else a part that holds the result alone.
 
-        In the turn the first open call of the id is meant (parallel calls are answered in order), else the nearest.
+        Meant is the nearest message with an open call of the id, and in it the first (parallel calls are answered in
+        order). A result inside an assistant message belongs to a hosted call first, any other to a client's.
         """
         open_calls = self._by_id.get(result.call_id, [])
         at = len(open_calls)
         while at and any(open_calls[at - 1][0] is message for message in turn):
             at -= 1
-        if at < len(open_calls):
-            part = open_calls.pop(at)[1]
+        if in_turn := range(at, len(open_calls)):
+            fitting = [i for i in in_turn if bool(open_calls[i][1].get("providerExecuted")) is is_inside] or in_turn
+            nearest = open_calls[fitting[-1]][0]
+            part = open_calls.pop(next(i for i in fitting if open_calls[i][0] is nearest))[1]
             part["toolInvocation"].update(outcome(result.output))
             if options := without_orphan_mark(result.options or {}):
                 part["providerMetadata"] = _joined(part.get("providerMetadata") or {}, options)

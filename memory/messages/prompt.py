@@ -134,6 +134,25 @@ class Prompt(Struct, frozen=True):
                 messages.append(replace(message, content=tuple(parts)))
         return Prompt(tuple(messages)) if changed else self
 
+    def answers(self) -> dict[int, ToolResult]:
+        """By identity of each call its result: a result belongs to the nearest earlier unanswered call of its id.
+
+        One inside an assistant message belongs to a call its provider ran, if there is one, any other to a client's.
+        """
+        waiting: dict[str, list[ToolCall]] = {}
+        out: dict[int, ToolResult] = {}
+        for message in self.messages:
+            for part in message.parts:
+                if isinstance(part, ToolCall):
+                    waiting.setdefault(part.id, []).append(part)
+                elif isinstance(part, ToolResult) and (calls := waiting.get(part.call_id)):
+                    is_inside = message.role == "assistant"
+                    fitting = [call for call in calls if bool(call.provider_executed) is is_inside]
+                    call = (fitting or calls)[-1]
+                    calls[:] = [other for other in calls if other is not call]
+                    out[id(call)] = part
+        return out
+
     def with_messages(self, messages: Sequence[Message]) -> Prompt:
         """This prompt with other messages; the same object if they are the very same ones."""
         if len(messages) == len(self.messages) and all(a is b for a, b in zip(messages, self.messages, strict=True)):

@@ -96,6 +96,8 @@ class ProcessLLMRequestArgs(Args, frozen=True, kw_only=True):
     steps: Sequence[Any] = ()
     tool_names: Sequence[str] = ()
     """Names of the declared tools."""
+    call_settings: Mapping[str, Any] = {}
+    """Further settings of the call, in the protocol's spelling: what rules about the whole request look at."""
     switches: Switches = field(default_factory=Switches)
 
 
@@ -119,6 +121,9 @@ class ProcessAPIErrorArgs(Args, frozen=True, kw_only=True):
     error: Any
     messages: list[StoredMessage] = []
     model: Any = None
+    protocol: str = ""
+    tool_names: Sequence[str] = ()
+    call_settings: Mapping[str, Any] = {}
     step_number: int = 0
     steps: Sequence[Any] = ()
     message_id: str = ""
@@ -131,13 +136,15 @@ class PromptResult(Struct, frozen=True, kw_only=True):
     """A prompt for this call, with what was changed and what rules in state `report` would have changed.
 
     `tool_names` maps declared and called names to the ones that are sent, where they differ. `response` is a reply
-    kept from before: it is taken, and no call is made.
+    kept from before: it is taken, and no call is made. `needs` is what the call as a whole needs because of a rule:
+    `declare_tools` (names), `thinking` (`off`).
     """
 
     prompt: Any
     changes: Sequence[Change] = ()
     findings: Sequence[Finding] = ()
     tool_names: Mapping[str, str] = {}
+    needs: Mapping[str, Any] = {}
     response: Any = None
 
 

@@ -195,6 +195,7 @@ class Chain:
         step_number: int = 0,
         steps: Sequence[Any] = (),
         tool_names: Sequence[str] = (),
+        call_settings: Mapping[str, Any] | None = None,
     ) -> PromptResult:
         """The prompt of one call, in the kind it was given, through every prompt hook; each sees the one before it."""
         is_json = not isinstance(prompt, Prompt)
@@ -202,6 +203,7 @@ class Chain:
         changes: list[Change] = []
         findings: list[Finding] = []
         names: dict[str, str] = {}
+        needs: dict[str, Any] = {}
         response: Any = None
         for processor in self.input:
             if not has_hook(processor, "process_llm_request"):
@@ -213,6 +215,7 @@ class Chain:
                 step_number=step_number,
                 steps=steps,
                 tool_names=tool_names,
+                call_settings=call_settings or {},
                 switches=self.switches,
                 **self._common(processor, messages),
             )
@@ -226,12 +229,14 @@ class Chain:
             changes += result.changes
             findings += result.findings
             names.update(result.tool_names)
+            needs.update(result.needs)
             response = result.response if response is None else response
         return PromptResult(
             prompt=prompt_to_json(current) if is_json else current,
             changes=changes,
             findings=findings,
             tool_names=names,
+            needs=needs,
             response=response,
         )
 
@@ -260,6 +265,7 @@ class Chain:
             changes=changes,
             findings=answer.findings,
             tool_names=answer.tool_names,
+            needs=answer.needs,
             response=answer.response,
         )
 
@@ -271,6 +277,9 @@ class Chain:
         messages: MessageList,
         *,
         model: Any = None,
+        protocol: str = "",
+        tool_names: Sequence[str] = (),
+        call_settings: Mapping[str, Any] | None = None,
         step_number: int = 0,
         steps: Sequence[Any] = (),
         message_id: str = "",
@@ -283,6 +292,9 @@ class Chain:
                 error=error,
                 messages=messages.messages,
                 model=model,
+                protocol=protocol,
+                tool_names=tool_names,
+                call_settings=call_settings or {},
                 step_number=step_number,
                 steps=steps,
                 message_id=message_id,

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, Protocol
 
@@ -51,6 +51,11 @@ class Model(Protocol):
     @property
     def tool_names(self) -> Sequence[str]:
         """Names of the declared tools."""
+        ...
+
+    @property
+    def call_settings(self) -> Mapping[str, Any]:
+        """Further settings of the request, in the protocol's spelling."""
         ...
 
     def encode(self, result: PromptResult) -> Any:
@@ -291,6 +296,7 @@ class _Loop:
             step_number=step,
             steps=self.steps,
             tool_names=model.tool_names,
+            call_settings=model.call_settings,
         )
         return _Prepared(model, result, model.encode(result), self.messages.messages)
 
@@ -323,6 +329,9 @@ class _Loop:
             error,
             self.messages,
             model=self.model.ref,
+            protocol=self.model.protocol,
+            tool_names=self.model.tool_names,
+            call_settings=self.model.call_settings,
             step_number=step,
             steps=self.steps,
             message_id=self.message_id,

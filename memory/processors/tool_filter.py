@@ -214,7 +214,7 @@ def _hide(
     preserve: bool,
     rule: str,
 ) -> Prompt:
-    answers = _answers(prompt)
+    answers = prompt.answers()
     paired = {id(result) for result in answers.values()}
     reason = "Tool calls and results of this kind are kept from the model; they stay in the thread."
     out: list[Message] = []
@@ -259,18 +259,6 @@ def _hide(
         if message.role == "assistant":
             lost_tail = message.id if ends_in_loss else ""
     return prompt.with_messages(out)
-
-
-def _answers(prompt: Prompt) -> dict[int, ToolResult]:
-    """By identity of each call its result: a result belongs to the nearest earlier unanswered call of its id."""
-    waiting: dict[str, list[ToolCall]] = {}
-    out: dict[int, ToolResult] = {}
-    for part in _tool_parts(prompt):
-        if isinstance(part, ToolCall):
-            waiting.setdefault(part.id, []).append(part)
-        elif waiting.get(part.call_id):
-            out[id(waiting[part.call_id].pop())] = part
-    return out
 
 
 # Compact output
@@ -318,5 +306,5 @@ def output_text(value: Any) -> str:
 def _json(value: Any) -> str:
     try:
         return msgspec.json.encode(value).decode()
-    except (TypeError, ValueError, RecursionError):
+    except (TypeError, ValueError, OverflowError, RecursionError):
         return ""

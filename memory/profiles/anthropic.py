@@ -21,6 +21,10 @@ PROFILE = Profile(
     unpaired="to-text",
     system_between=False,
     first_user="synthesise",
+    seals_by_model=True,
+    last_user="thinking",
+    trims_last_text=True,
+    cache_markers=4,
     rules={
         "tool-id": "anthropic-tool-id-charset",
         "reasoning": "anthropic-thinking-signature-missing",
@@ -30,6 +34,15 @@ PROFILE = Profile(
         "unpaired": "anthropic-tool-result-orphan",
         "system-turn": "anthropic-role-system",
         "blank-text": "anthropic-empty-text",
+        "empty-message": "anthropic-empty-message",
+        "input-object": "anthropic-tool-input-object",
+        "duplicate-id": "anthropic-tool-id-duplicate",
+        "media-type": "anthropic-image-unreadable",
+        "last-user": "anthropic-prefill-unsupported",
+        "trailing-space": "anthropic-trailing-whitespace",
+        "cache-markers": "anthropic-cache-control-limit",
+        "tools-declared": "anthropic-tools-missing",
+        "thinking-leads": "anthropic-thinking-must-lead",
         "first-user": "anthropic-first-message-user",
     },
     facts=(
@@ -39,11 +52,49 @@ PROFILE = Profile(
         Fact("anthropic-server-tool-id", "decolua/9router#3685", "2026-09-01"),
         Fact("anthropic-tool-result-missing", "Claude documentation: handle tool calls", "2026-09-01"),
         Fact("anthropic-tool-result-orphan", "tghamm/Anthropic.SDK#184", "2026-09-01"),
+        Fact("anthropic-empty-message", "openai/openai-agents-js#1524", "2026-09-01"),
+        Fact("anthropic-tool-input-object", "prism-php/prism#659", "2026-09-01"),
+        Fact("anthropic-tool-id-duplicate", "trycua/cua#524", "2026-09-01"),
+        Fact("anthropic-image-unreadable", "home-assistant/core#167208", "2026-09-01"),
+        Fact("anthropic-prefill-unsupported", "ericc-ch/copilot-api#261", "2026-09-01"),
+        Fact("anthropic-trailing-whitespace", "langchain-ai/langchain#35071", "2026-09-01"),
+        Fact("anthropic-cache-control-limit", "Claude documentation: prompt caching", "2026-09-01"),
+        Fact("anthropic-tools-missing", "vercel/ai#16991", "2026-09-01"),
+        Fact("anthropic-thinking-must-lead", "Claude documentation: extended thinking", "2026-09-01"),
         Fact("anthropic-empty-text", "anthropics/anthropic-sdk-python#461", "2026-09-01"),
         Fact("anthropic-role-system", "Claude documentation: messages; recorded traffic of Opus 4.8", "2026-11-01"),
         Fact("anthropic-first-message-user", "NousResearch/hermes-agent#63983", "2026-09-01"),
     ),
 )
 
-OPUS_4_8 = replace(PROFILE, id="anthropic-opus-4-8", models=("claude-opus-4-8*",), system_between=True)
+NO_PREFILL = replace(
+    PROFILE,
+    id="anthropic-no-prefill",
+    models=("claude-opus-4-[6-9]*", "claude-sonnet-4-[6-9]*", "claude-haiku-4-[6-9]*", "claude-[a-z]*-5*"),
+    last_user="always",
+    trims_last_text=False,
+)
+"""Newer models do not continue an assistant message."""
+
+OPUS_4_8 = replace(NO_PREFILL, id="anthropic-opus-4-8", models=("claude-opus-4-8*",), system_between=True)
 """Takes system messages between the turns."""
+
+MANUAL_THINKING = replace(
+    PROFILE,
+    id="anthropic-manual-thinking",
+    models=("claude-3-7*", "claude-opus-4-[015]*", "claude-sonnet-4-[05]*", "claude-haiku-4-5*", "claude-*-4-20*"),
+    thinking_leads=True,
+)
+"""Thinking with a budget: the open tool loop has to begin with it."""
+
+OLD = replace(PROFILE, id="anthropic-3", models=("claude-3-*",), declares_called_tools=True)
+"""Wants tools declared where the history holds calls."""
+
+ALL = (MANUAL_THINKING, OPUS_4_8, NO_PREFILL, OLD, PROFILE)
+
+ELSEWHERE = tuple(
+    replace(profile, id=f"{provider}-{profile.id}", provider=provider, title=f"Claude on {title}")
+    for provider, title in (("vertex", "Vertex AI"), ("bedrock", "Bedrock"))
+    for profile in ALL
+)
+"""The Messages API on other platforms checks the same."""

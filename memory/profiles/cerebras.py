@@ -14,6 +14,7 @@ PROFILE = Profile(
     files_inline=(),
     files_by_url=(),
     media_in_results=False,
+    hosts_tools=False,
     pending_call="synthesise",
     unpaired="to-text",
     rules={

@@ -27,20 +27,33 @@ class IdFormat(Struct, frozen=True):
     """Pattern of one refused character; empty: any character is taken."""
     longest: int = 0
     """0: any length."""
+    exactly: int = 0
+    """Length every id has to have; 0: any."""
     may_be_empty: bool = True
+    refused_first: str = ""
+    """Pattern of a refused first character; the id then gets an underscore in front."""
 
     def fits(self, call_id: str) -> bool:
         if not call_id and not self.may_be_empty:
             return False
-        if self.longest and len(call_id) > self.longest:
+        if (self.longest and len(call_id) > self.longest) or (self.exactly and len(call_id) != self.exactly):
+            return False
+        if self.refused_first and re.match(self.refused_first, call_id):
             return False
         return not (self.refused and re.search(self.refused, call_id))
 
     def forms(self, call_id: str) -> Iterator[str]:
         """Forms of an id in order of preference: plain, then with `_2`, `_3`. Too long: a hash, never a cut prefix."""
+        if self.exactly and not self.fits(call_id):
+            number = 1
+            while True:
+                yield _base62(call_id if number == 1 else f"{call_id}#{number}")[: self.exactly]
+                number += 1
         plain = re.sub(self.refused, "_", call_id) if self.refused else call_id
         if not plain and not self.may_be_empty:
             plain = "_"
+        if self.refused_first and re.match(self.refused_first, plain):
+            plain = f"_{plain}"
         if self.longest and len(plain) > self.longest:
             plain = "call_" + hashlib.sha256(call_id.encode("utf-8", "surrogatepass")).hexdigest()[:24]
         yield plain
@@ -48,6 +61,19 @@ class IdFormat(Struct, frozen=True):
         while True:
             yield f"{plain}_{number}"
             number += 1
+
+
+_DIGITS = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
+
+
+def _base62(text: str) -> str:
+    """The SHA-256 of a text as 43 letters and digits."""
+    number = int.from_bytes(hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest())
+    out = []
+    for _ in range(43):
+        number, digit = divmod(number, 62)
+        out.append(_DIGITS[digit])
+    return "".join(out)
 
 
 class Profile(Struct, frozen=True):
@@ -64,8 +90,23 @@ class Profile(Struct, frozen=True):
     models: tuple[str, ...] = ("*",)
     tool_ids: IdFormat = IdFormat()
     tool_names: IdFormat = IdFormat("[^a-zA-Z0-9_-]")
-    reasoning: Literal["keep", "drop", "native"] = "keep"
-    """`native`: only what this provider wrote itself, signed."""
+    reasoning: Literal["keep", "drop", "native", "own"] = "keep"
+    """`native`: only what carries a seal of this provider; `own`: all but what another provider is known to have
+    written."""
+    seals_by_model: bool = False
+    """A seal is good for the model that set it only."""
+    reasoning_filler: Literal["", "empty", "placeholder"] = ""
+    """What stands for the reasoning of a turn with calls that has none; empty text: none is wanted."""
+    thinking_leads: bool = False
+    """With thinking on, the open tool loop has to begin with thinking."""
+    signs_calls: bool = False
+    """The first call of a step carries a thought signature."""
+    item_ids: bool = False
+    """Parts carry ids of items that the server may know."""
+    input_object: bool = True
+    """Arguments of calls are JSON objects."""
+    unique_ids: Literal["", "message", "thread"] = "message"
+    """Where a call id may stand only once."""
     seals: tuple[str, ...] = ()
     """Keys of this namespace that show who made a reasoning part: a signature, an item id."""
     namespace: str = ""
@@ -73,13 +114,39 @@ class Profile(Struct, frozen=True):
     files_inline: tuple[str, ...] = ("*",)
     """Media types taken as base64, as globs."""
     files_by_url: tuple[str, ...] = ("*",)
+    url_schemes: tuple[str, ...] = ()
+    """Which URLs are taken; empty: all."""
+    exact_types: bool = False
+    """Media types are checked; a wildcard is none."""
     media_in_results: bool = True
     """Whether a tool result may hold images."""
+    hosts_tools: bool = True
+    """Whether a history may hold calls that the provider ran itself."""
     blank_text: Handling = "accept"
+    break_after_file: bool = False
+    """A text of one line break behind a file is taken, blank as it is."""
     pending_call: Handling = "accept"
     unpaired: Handling = "accept"
     system_between: bool = True
     """Whether a system message may stand between the turns."""
+    drops_empty: tuple[str, ...] = ("system", "user", "assistant")
+    """Roles whose messages are refused without content."""
+    assistant_files: bool = False
+    """Whether an assistant message may hold files."""
+    merge_roles: tuple[str, ...] = ()
+    """Roles whose neighbouring messages are refused."""
+    bridge_after_tool: bool = False
+    """The assistant has to speak between a tool's result and the user."""
+    last_user: Literal["", "thinking", "always"] = ""
+    """Where a request may not end with the assistant: with thinking on, or always; empty: anywhere."""
+    trims_last_text: bool = False
+    """A final assistant text may not end in white space."""
+    cache_markers: int = 0
+    """How many cache markers are taken; 0: there is no limit."""
+    declares_called_tools: bool = False
+    """Where the history calls tools, some have to be declared."""
+    reminder_tags: bool = True
+    """Whether reminder tags pass the content filter."""
     first_user: Literal["accept", "synthesise"] = "accept"
     rules: Mapping[str, str] = {}
     facts: tuple[Fact, ...] = ()

@@ -10,6 +10,7 @@ PROFILE = Profile(
     files_inline=("image/*", "audio/*", "application/*", "text/*"),
     files_by_url=("image/*",),
     media_in_results=False,
+    hosts_tools=False,
     pending_call="synthesise",
     unpaired="to-text",
 )

@@ -27,6 +27,10 @@ class ProviderEntry(Struct, frozen=True):
     """Key of an assistant message that takes its reasoning back over openai-chat; empty: reasoning is not sent."""
     max_tokens: str = "max_tokens"
     """Key of the output limit over openai-chat."""
+    null_content: bool = True
+    """Whether a message that only calls tools says null for its content over openai-chat; else an empty text."""
+    listed_results: bool = True
+    """Whether a tool message may hold a list over openai-chat; else its texts are joined."""
     stream_options: bool = True
     """Whether a stream may be asked for its usage over openai-chat; hosts that refuse the key send it unasked."""
 
@@ -97,6 +101,7 @@ _ALL = (
         key_variable="GROQ_API_KEY",
         reasoning="reasoning",
         max_tokens="max_completion_tokens",
+        listed_results=False,
     ),
     ProviderEntry(
         "deepseek",
@@ -168,7 +173,15 @@ _ALL = (
     ProviderEntry(
         "huggingface", "Hugging Face", "openai-chat", "https://router.huggingface.co/v1", key_variable="HF_TOKEN"
     ),
-    ProviderEntry("ollama", "Ollama", "openai-chat", "http://localhost:11434/v1", auth="none", reasoning="reasoning"),
+    ProviderEntry(
+        "ollama",
+        "Ollama",
+        "openai-chat",
+        "http://localhost:11434/v1",
+        auth="none",
+        reasoning="reasoning",
+        null_content=False,
+    ),
     ProviderEntry(
         "vllm", "vLLM", "openai-chat", "http://localhost:8000/v1", auth="none", reasoning="reasoning_content"
     ),

@@ -414,7 +414,7 @@ def _assistant(message: Message, entry: ProviderEntry, i: int, number: int, land
         landed[first] = (*landed[first][:4], -1)
         said = text
     elif not content:
-        said = None if calls or refusal is not UNSET else ""
+        said = None if entry.null_content and (calls or refusal is not UNSET) else ""
     thoughts = {field: "\n".join(texts) for field, texts in reasoning.items()}
     return with_extra(_Assistant("assistant", said, refusal, tool_calls=calls or UNSET, **thoughts), extra)
 
@@ -443,6 +443,8 @@ def _tool_message(part: ToolResult, entry: ProviderEntry, i: int, j: int) -> Wir
     if part.output.type == "content":
         place = f"messages[{i}].content[{j}]"
         content = [block for item in value if (block := _result_item(item, entry, place)) is not None]
+        if not entry.listed_results and all(isinstance(block, _Text) for block in content):
+            content = "\n".join(block.text for block in content if isinstance(block, _Text))
     elif isinstance(value, str) and part.output.type.endswith("text"):
         content = value
     else:

@@ -20,6 +20,7 @@ from memory.processors import Chain, HistoryStorage, PromptResult, Switches
 from memory.processors.compat.catalogue import rule_ids
 from memory.processors.config import build_lists, default_lists
 from memory.providers import wire_module
+from memory.providers.calls import request_for
 from memory.providers.http import Client, Connection, Exchange
 from memory.providers.wire import Chunk, Encoded, Finished, Reply, Settings, Tool, Usage
 from memory.services.rules import switches_for
@@ -196,22 +197,19 @@ class ProviderModel:
     def tool_names(self) -> Sequence[str]:
         return [tool.name for tool in self.settings.tools if tool.raw is None]
 
+    @property
+    def call_settings(self) -> Mapping[str, Any]:
+        """Further keys of the request, which rules about the whole request look at."""
+        return self.settings.extra
+
     def encode(self, result: PromptResult) -> Outbound:
         """The exact bytes for a prompt, with tools declared under the names the history has them."""
-        settings = self.settings
-        names = result.tool_names
-        if names:
-            tools = tuple(
-                replace(tool, name=names.get(tool.name, tool.name)) if tool.raw is None else tool
-                for tool in settings.tools
-            )
-            choice = settings.tool_choice
-            if isinstance(choice, Mapping):
-                choice = {**choice, "toolName": names.get(choice["toolName"], choice["toolName"])}
-            settings = replace(settings, tools=tools, tool_choice=choice)
-        encoded = self._wire.encode_request(result.prompt, settings, provider=self.ref.provider)
+        provider, names = self.ref.provider, result.tool_names
+        encoded = request_for(
+            provider, self.protocol, result.prompt, self.settings, tool_names=names, needs=result.needs
+        )
         if self._on_chunk is not None:
-            encoded = self._wire.as_stream(encoded, provider=self.ref.provider)
+            encoded = self._wire.as_stream(encoded, provider=provider)
         return Outbound(encoded, encoded.body, {new: old for old, new in names.items()})
 
     def send(self, request: Outbound) -> Answer:

@@ -129,6 +129,7 @@ def show(chain: Chain, listed: MessageList, target: ProviderModel, *, step_numbe
         protocol=connection.protocol,
         step_number=step_number,
         tool_names=target.tool_names,
+        call_settings=target.call_settings,
     )
     try:
         encoded = target.encode(result).encoded

@@ -113,7 +113,9 @@ class TestAgents:
             caller.get("/agents")
         assert len(few) == len(many)
 
-    @pytest.mark.parametrize(("method", "path"), [("GET", ""), ("PATCH", ""), ("POST", "/generate"), ("POST", "/prepare")])
+    @pytest.mark.parametrize(
+        ("method", "path"), [("GET", ""), ("PATCH", ""), ("POST", "/generate"), ("POST", "/prepare")]
+    )
     def test_may_be_absent(self, caller: Caller, method: str, path: str) -> None:
         problem(caller.send(method, f"/agents/absent{path}", {"messages": "hi"}), 404, "not_found")
 

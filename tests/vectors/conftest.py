@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-BUILT_IN = [Path(__file__).parent.parent / "cases" / "processors.jsonl"]
+CASES = Path(__file__).parent.parent / "cases"
+BUILT_IN = [CASES / "processors.jsonl", CASES / "provider_rejections.jsonl"]
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:

@@ -518,6 +518,7 @@ class FakeModel:
 
     protocol = ""
     tool_names: tuple[str, ...] = ()
+    call_settings: dict[str, Any] = {}
 
     def __init__(self, ref: Any, errors: list[Any] | None, always: Any) -> None:
         self.ref, self.errors, self.always = ref, list(errors or ()), always

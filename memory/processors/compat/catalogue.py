@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import difflib
+from collections.abc import Iterator
 from typing import Literal
 
 from msgspec import Struct
 
 from memory.errors import InvalidInput
+from memory.profiles import PROFILES
 
 Confidence = Literal["documented", "several reports", "single report", "unverified wording"]
+
+
+State = Literal["on", "report", "off", "reactive"]
 
 
 class RuleInfo(Struct, frozen=True):
@@ -22,13 +27,13 @@ class RuleInfo(Struct, frozen=True):
     confidence: Confidence
     why: str
     family: str = ""
-    default: Literal["on", "report", "off"] = "on"
+    default: State = "on"
 
 
 _BEFORE: Literal["before the call"] = "before the call"
 _AFTER: Literal["after its error"] = "after its error"
 
-_ALL = (
+_ALL: tuple[RuleInfo, ...] = (
     RuleInfo(
         "anthropic-tool-id-charset",
         "anthropic",
@@ -322,6 +327,87 @@ _ALL = (
     ),
 )
 
+_FAULTS: dict[str, tuple[str, str]] = {
+    "lone-surrogate": ("Half characters are mended", "Text cut inside a character is no valid JSON."),
+    "reasoning": ("Reasoning of others stays home", "The target takes no reasoning, or only its own."),
+    "foreign-signature": ("Reasoning signed by others stays home", "A signature is good where it was made."),
+    "item-ids": (
+        "Item ids the server does not know are left out",
+        "An id that is not stored there, or stands twice, is refused; without it the item is plain input.",
+    ),
+    "foreign-block": ("Blocks only their own provider understands", "Nobody else can read them; their text is sent."),
+    "hosted-tool": ("Tools another provider ran itself are told as text", "The target knows neither call nor result."),
+    "input-object": (
+        "Arguments of calls are JSON objects",
+        "What the model wrote is kept: text that is no object goes into one, nothing becomes an empty one.",
+    ),
+    "duplicate-id": ("A call id stands once in a message", "Later calls get _2, _3, and their results with them."),
+    "pending-call": ("A call without a result gets one that says so", "The made-up one is never stored."),
+    "unpaired": (
+        "Calls and results that do not meet",
+        "Late results move up, a result without its call is told as text, a call without its result is answered.",
+    ),
+    "tool-id": ("Tool call ids in the form the target takes", "Call and result get the same id in this request."),
+    "tool-name": ("Tool names in the form the target takes", "Renamed here and in the model's next calls back again."),
+    "call-signature": (
+        "A stand-in for a missing thought signature",
+        "The first call of a step wants one; the documented stand-in says that there is none.",
+    ),
+    "media-type": ("Media types after the bytes", "A wrong type is refused although the picture is good."),
+    "media-in-result": ("Images of tool results follow in a user message", "A tool message holds text only."),
+    "file": ("Files the target has no place for are named in text", "The file stays in the thread."),
+    "blank-text": ("Blank text is left out", "White space alone says nothing, and several providers refuse it."),
+    "empty-message": ("Messages without content are left out", "Other rules can leave one behind; it comes last."),
+    "reasoning-required": (
+        "A filler where reasoning is wanted",
+        "Turns that called tools must come with their reasoning; where none is stored, a neutral filler stands.",
+    ),
+    "system-turn": ("System text between the turns is told as the user's", "Labelled, and in its place."),
+    "first-user": ("The user speaks first", "A history that begins with the assistant gets a user message in front."),
+    "user-after-tool": ("The assistant speaks between result and user", "A short message, in this request only."),
+    "role-order": ("Roles alternate", "Neighbours of one role are sent as one message."),
+    "last-user": ("The user speaks last", "A history that ends with the assistant gets a short user message."),
+    "trailing-space": ("A final text does not end in white space", "Only the end of the last text is trimmed."),
+    "reminder-tags": ("Reminder tags under another name", "A content filter takes them for an injection."),
+    "cache-markers": ("Cache markers within the limit", "The oldest go first; their blocks stay."),
+    "tools-declared": ("Tools of the history are declared", "By name, where the request declares none."),
+    "thinking-leads": (
+        "Thinking off where it can't lead",
+        "With thinking on, the open tool loop has to begin with the target's own thinking.",
+    ),
+}
+_REACTIVE = {"vllm-role-alternation", "vllm-system-first"}
+"""Whether these are wanted depends on a deployment's template: they act once its error asked for them."""
+_DOCUMENTED = {
+    "anthropic-cache-control-limit", "anthropic-thinking-must-lead", "bedrock-tool-id-pattern", "cohere-empty-message",
+    "deepseek-reasoning-required", "gemini-thought-signature-missing", "mistral-tool-id-format",
+    "moonshot-reasoning-required",
+}  # fmt: skip
+_UNVERIFIED = {
+    "anthropic-empty-message", "bedrock-role-order", "gemini-function-response-object", "gemini-turn-end",
+    "mistral-empty-assistant",
+}  # fmt: skip
+
+
+def _further() -> Iterator[RuleInfo]:
+    """Rules that only profiles name: their words are those of the fault."""
+    known = {rule.id for rule in _ALL}
+    for fault, (title, why) in _FAULTS.items():
+        named = [(rule, p.provider) for p in PROFILES for each, rule in p.rules.items() if each == fault]
+        for rule, provider in [*named, (f"any-{fault}", "any")]:
+            if rule in known:
+                continue
+            known.add(rule)
+            is_documented = rule in _DOCUMENTED or provider == "any"
+            confidence: Confidence = "documented" if is_documented else "several reports"
+            if rule in _UNVERIFIED:
+                confidence = "unverified wording"
+            acts = _AFTER if rule in _REACTIVE else _BEFORE
+            default: State = "reactive" if rule in _REACTIVE else "on"
+            yield RuleInfo(rule, provider, title, acts, confidence, why, "", default)
+
+
+_ALL += tuple(_further())
 RULES: dict[str, RuleInfo] = {rule.id: rule for rule in _ALL}
 FAMILIES: dict[str, str] = {rule.id: rule.family for rule in _ALL if rule.family}
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import copy
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Literal
 
 from msgspec.structs import replace
 
 from memory.errors import InvalidOption, Tripwire
 from memory.messages.lists import MessageList
+from memory.messages.names import ModelRef
 from memory.messages.prompt import (
     Message,
     Origin,
@@ -26,7 +27,9 @@ from memory.processors.changes import Change, Finding, changes_by_comparison
 from memory.processors.compat import reference
 from memory.processors.compat.catalogue import default_state
 from memory.processors.compat.errors import texts_of
+from memory.processors.compat.faults import STRICT, known_faults
 from memory.processors.compat.passes import CATALOGUE, Step
+from memory.processors.compat.passes.call import Call
 from memory.processors.compat.passes.facts import Facts, facts_of
 from memory.processors.compat.passes.ids import renames
 from memory.processors.compat.repairs import (
@@ -45,6 +48,10 @@ _REPAIRS = (
     CompatRule("anthropic-tool-id-format", error_patterns=TOOL_ID_ERRORS, fix=rename_bad_tool_ids),
     CompatRule("openai-responses-reasoning-orphan", error_patterns=ORPHAN_ITEM_ERRORS, fix=drop_orphan_item_ids),
 )
+
+
+_FORCED = "forced"
+"""Key of the run's state: faults whose passes an error asked for."""
 
 
 class ProviderHistoryCompat:
@@ -77,21 +84,24 @@ class ProviderHistoryCompat:
     def process_llm_request(self, args: ProcessLLMRequestArgs) -> PromptResult | None:
         """The rewritten prompt in the kind it was given, or None when there is nothing to change or report."""
         given = args.prompt if isinstance(args.prompt, Prompt) else _read(args.prompt, args.message_list.messages)
+        needs: dict[str, Any] = {}
         if self.rules == "reference":
             prompt, changes, findings, names = self._by_reference(given, args)
         else:
             model = model_ref_of(args.model)
             profile = profile_for(model, args.protocol)
+            call = _call_of(model, args, args.state.get(_FORCED, ()))
             prompt, changes, findings, names = run_steps(
-                CATALOGUE, given, profile, args.switches, tool_names=args.tool_names
+                CATALOGUE, given, profile, args.switches, tool_names=args.tool_names, call=call
             )
+            needs = call.needs
         for rule in self.additional_rules:
             prompt, change = self._by_own_rule(rule, prompt, args, findings)
             changes += change
-        if prompt is given and not findings and not names:
+        if prompt is given and not findings and not names and not needs:
             return None
         same_kind = prompt if isinstance(args.prompt, Prompt) else prompt_to_json_like(prompt, given, args.prompt)
-        return PromptResult(prompt=same_kind, changes=changes, findings=findings, tool_names=names)
+        return PromptResult(prompt=same_kind, changes=changes, findings=findings, tool_names=names, needs=needs)
 
     def _by_reference(
         self, prompt: Prompt, args: ProcessLLMRequestArgs
@@ -144,7 +154,7 @@ class ProviderHistoryCompat:
         for rule in (*_REPAIRS, *self.additional_rules):
             if rule.fix is None or not rule.matches(texts) or (args.rule_counts or {}).get(rule.name):
                 continue
-            if args.switches.state(rule.name, default_state(rule.name)) != "on":
+            if args.switches.state(rule.name, default_state(rule.name)) not in ("on", "reactive"):
                 continue
             before = args.messages or args.message_list.messages
             fixed = self._fixed(rule.name, rule.fix, before)
@@ -154,6 +164,29 @@ class ProviderHistoryCompat:
             reason = f"{rule.name} knows this error and repaired {_counted(len(changed), 'message')}."
             repair = Repair(rule=rule.name, reason=texts[0][:500], messages=changed)
             return Retry(reason=reason, matched=rule.name, rule=rule.name, repair=repair)
+        return self._forced(args, texts) if self.rules == "catalogue" else None
+
+    @staticmethod
+    def _forced(args: ProcessAPIErrorArgs, texts: Sequence[str]) -> Retry | None:
+        """A retry for which the pass of the rule that knows this error is forced, when that changes the request."""
+        model = model_ref_of(args.model)
+        profile = profile_for(model, args.protocol)
+        prompt = args.message_list.to_prompt()
+        before = tuple(args.state.get(_FORCED, ()))
+        for rule, fault in known_faults(texts, profile):
+            if fault in before or (args.rule_counts or {}).get(rule):
+                continue
+            if args.switches.state(rule, default_state(rule)) not in ("on", "reactive"):
+                continue
+            made = []
+            for forced in (before, (*before, fault)):
+                call = _call_of(model, args, forced)
+                new, *_ = run_steps(CATALOGUE, prompt, profile, args.switches, tool_names=args.tool_names, call=call)
+                made.append((new, call.needs))
+            if made[0] == made[1]:
+                continue
+            args.state[_FORCED] = [*before, fault]
+            return Retry(reason=f"{rule} knows this error and acts on the next request.", matched=rule, rule=rule)
         return None
 
     @staticmethod
@@ -167,6 +200,10 @@ class ProviderHistoryCompat:
         except Exception:  # one's own rule must not end the run; what it did to its copy is thrown away
             log.exception("rule %s failed while repairing", name)
             return None
+
+
+def _call_of(model: ModelRef, args: ProcessLLMRequestArgs | ProcessAPIErrorArgs, forced: Iterable[str]) -> Call:
+    return Call(model.model_id, args.call_settings, frozenset(args.tool_names), tuple(forced))
 
 
 def _read(given: list[dict[str, Any]], stored: Sequence[StoredMessage]) -> Prompt:
@@ -221,22 +258,29 @@ def run_steps(
     switches: Switches,
     *,
     tool_names: Sequence[str] = (),
+    call: Call | None = None,
 ) -> tuple[Prompt, list[Change], list[Finding], dict[str, str]]:
     """Run passes for a target: the prompt (the same object when nothing changed), changes, findings, renamed tools."""
     facts: Facts = facts_of(prompt, tool_names)
+    facts.call = call or Call(declared=frozenset(tool_names))
     changes: list[Change] = []
     findings: list[Finding] = []
     names: dict[str, str] = {}
     for step in steps:
-        if not step.may_act(profile, facts):
+        forced = step.fault in facts.call.forced
+        target = replace(profile, **STRICT.get(step.fault, {})) if forced else profile
+        if not forced and not step.may_act(profile, facts):
             continue
         rule = profile.rule(step.fault)
         state = switches.state(rule, default_state(rule))
-        if state == "off":
+        if state == "off" or (state == "reactive" and not forced):
             continue
-        new, made = step.run(prompt, profile, facts, rule)
+        facts.call.is_forced = forced
+        needs = dict(facts.call.needs)
+        new, made = step.run(prompt, target, facts, rule)
         if state == "report":
             findings += map(_finding, made)
+            facts.call.needs = needs
             continue
         prompt = new
         changes += made

@@ -14,10 +14,11 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from memory.messages.names import ModelRef, provider_id
-from memory.messages.prompt import Message, Options, Part, Prompt, Reasoning, Text, ToolCall, ToolResult, own_origin
+from memory.messages.prompt import Message, Options, Part, Prompt, Reasoning, ToolCall, ToolResult, own_origin
 from memory.messages.stored import StoredMessage, content_of, origin_of, parts_of
 from memory.processors.base import ProcessLLMRequestArgs
-from memory.processors.changes import Change, Spot, brief, spot_of
+from memory.processors.changes import Change, brief, spot_of
+from memory.processors.compat.passes.tags import rename_reminders
 from memory.processors.compat.rule import model_ref_of
 
 Rewritten = tuple[Prompt, list[Change]]
@@ -249,7 +250,6 @@ def _foreign_seals(messages: Sequence[StoredMessage], target: str) -> Iterator[s
 
 _AZURE = re.compile(r"^(?:azure|azure-openai)(?:\.[a-z0-9_-]+)?$", re.I)
 _AZURE_TEXT = re.compile(r"(?:azure|azure-openai)[/:]", re.I)
-_OPEN_TAG = re.compile(r"<system-reminder(?=\s|/?>)([^>]*)>")
 
 
 def _is_azure(model: Any) -> bool:
@@ -267,32 +267,8 @@ def _is_azure(model: Any) -> bool:
     return False
 
 
-def _renamed_tags(text: str) -> str:
-    return _OPEN_TAG.sub(r"<memory-context\1>", text).replace("</system-reminder>", "</memory-context>")
-
-
 def _rename_reminders(prompt: Prompt, args: ProcessLLMRequestArgs, rule: str) -> Rewritten:
-    if not _is_azure(args.model):
-        return prompt, []
-    changes: list[Change] = []
-    reason = "Azure's content filter takes the tag system-reminder for an injection."
-
-    def change(message: Message, part: Part) -> Part:
-        if not isinstance(part, Text) or (new := _renamed_tags(part.text)) == part.text:
-            return part
-        changes.append(Change(rule, reason, "same", spot_of(message, part), brief(part), new[:300]))
-        return replace(part, text=new)
-
-    out = prompt.map_parts(change, roles=("user",))
-    messages = []
-    for message in out.messages:
-        if isinstance(message.content, str) and message.role in ("system", "user"):
-            new = _renamed_tags(message.content)
-            if new != message.content:
-                changes.append(Change(rule, reason, "same", Spot(message.id), message.content[:300], new[:300]))
-                message = replace(message, content=new)
-        messages.append(message)
-    return out.with_messages(messages), changes
+    return rename_reminders(prompt, rule) if _is_azure(args.model) else (prompt, [])
 
 
 PROACTIVE: tuple[ReferenceRule, ...] = (

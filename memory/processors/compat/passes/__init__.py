@@ -12,7 +12,23 @@ from msgspec import Struct
 
 from memory.messages.prompt import Prompt
 from memory.processors.changes import Change
-from memory.processors.compat.passes import first, hosted, ids, media, pairs, reasoning, system, texts
+from memory.processors.compat.passes import (
+    arguments,
+    duplicates,
+    first,
+    hosted,
+    ids,
+    media,
+    pairs,
+    reasoning,
+    roles,
+    seals,
+    system,
+    tags,
+    texts,
+    thinking,
+    whole,
+)
 from memory.processors.compat.passes.facts import Facts
 from memory.profiles.profile import Profile
 
@@ -28,34 +44,66 @@ class Step(Struct, frozen=True):
     may_act: Callable[[Profile, Facts], bool]
 
 
+_SURROGATES = Step(1, "lone-surrogate", whole.mend_surrogates, whole.may_hold_halves)
 _REASONING = Step(2, "reasoning", reasoning.drop_unsigned, reasoning.may_act)
 _SIGNED_ELSEWHERE = Step(2, "foreign-signature", reasoning.drop_signed_elsewhere, reasoning.may_be_signed_elsewhere)
+_ITEM_IDS = Step(2, "item-ids", seals.settle_item_ids, seals.may_hold_item_ids)
 _FOREIGN_BLOCK = Step(3, "foreign-block", texts.drop_foreign_blocks, texts.has_foreign_blocks)
 _HOSTED = Step(3, "hosted-tool", hosted.tell_foreign_calls, hosted.has_hosted)
+_INPUT = Step(3, "input-object", arguments.make_objects, arguments.may_have_bad_input)
+_DUPLICATE = Step(4, "duplicate-id", duplicates.part_repeated_ids, duplicates.may_repeat_ids)
 _PENDING = Step(4, "pending-call", pairs.settle_pending_calls, pairs.may_settle)
 _UNPAIRED = Step(4, "unpaired", pairs.settle_unpaired, pairs.may_be_unpaired)
 _TOOL_ID = Step(5, "tool-id", ids.rename_tool_ids, ids.has_bad_ids)
 _TOOL_NAME = Step(5, "tool-name", ids.rename_tools, ids.has_bad_names)
+_CALL_SIGNATURE = Step(5, "call-signature", seals.sign_first_calls, seals.needs_call_signature)
+_MEDIA_TYPE = Step(6, "media-type", media.correct_types, media.has_files)
 _MEDIA_RESULT = Step(6, "media-in-result", media.move_media_out_of_results, media.has_media_results)
 _FILE = Step(6, "file", media.note_refused_files, media.has_files)
 _BLANK_TEXT = Step(7, "blank-text", texts.drop_blank, texts.may_have_blank)
+_EMPTY_MESSAGE = Step(7, "empty-message", texts.drop_empty, texts.may_be_empty)
+_FILL_REASONING = Step(7, "reasoning-required", thinking.fill_reasoning, thinking.may_lack_reasoning)
 _SYSTEM_TURN = Step(8, "system-turn", system.settle_system_turns, system.has_system_turn)
 _FIRST_USER = Step(8, "first-user", first.begin_with_user, first.begins_wrong)
+_BRIDGE = Step(8, "user-after-tool", roles.bridge_tool_to_user, roles.bridges)
+_MERGE = Step(8, "role-order", roles.merge_neighbours, roles.merges)
+_LAST_USER = Step(8, "last-user", roles.end_with_user, roles.ends_wrong)
+_TRAILING = Step(8, "trailing-space", roles.trim_last_text, roles.may_trail)
+_TAGS = Step(8, "reminder-tags", tags.settle_tags, tags.may_hold_tags)
+_CACHE = Step(9, "cache-markers", whole.limit_cache_markers, whole.marks_too_many)
+_TOOLS = Step(10, "tools-declared", whole.declare_called_tools, whole.lacks_tools)
+_LEAD = Step(10, "thinking-leads", thinking.switch_thinking_off, thinking.may_not_lead)
 
 CATALOGUE: tuple[Step, ...] = (
+    _SURROGATES,
     _REASONING,
     _SIGNED_ELSEWHERE,
+    _ITEM_IDS,
     _FOREIGN_BLOCK,
     _HOSTED,
+    _INPUT,
+    _DUPLICATE,
     _PENDING,
     _UNPAIRED,
     _TOOL_ID,
     _TOOL_NAME,
+    _CALL_SIGNATURE,
+    _MEDIA_TYPE,
     _MEDIA_RESULT,
     _FILE,
     _BLANK_TEXT,
+    _EMPTY_MESSAGE,
+    _FILL_REASONING,
     _SYSTEM_TURN,
     _FIRST_USER,
+    _BRIDGE,
+    _MERGE,
+    _LAST_USER,
+    _TRAILING,
+    _TAGS,
+    _CACHE,
+    _TOOLS,
+    _LEAD,
 )
 """In the catalogue's ten steps: what an earlier pass leaves behind, a later one repairs."""
 

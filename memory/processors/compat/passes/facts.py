@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from msgspec import Struct
+import msgspec
+from msgspec import Struct, field
 
-from memory.messages.prompt import File, Prompt, Reasoning, Text, ToolCall, ToolResult
+from memory.messages.prompt import Prompt, Reasoning, Text, ToolCall, ToolResult
+from memory.processors.compat.passes.call import Call
 
 
 class Facts(Struct):
@@ -24,6 +26,12 @@ class Facts(Struct):
     has_hosted_call: bool = False
     has_media_result: bool = False
     has_system_turn: bool = False
+    has_odd_input: bool = False
+    """Arguments of some call are no JSON object."""
+    has_repeated_id: bool = False
+    has_odd_text: bool = False
+    """Some text may hold half a character."""
+    call: Call = field(default_factory=Call)
 
 
 def facts_of(prompt: Prompt, declared_tools: Iterable[str] = ()) -> Facts:
@@ -31,29 +39,31 @@ def facts_of(prompt: Prompt, declared_tools: Iterable[str] = ()) -> Facts:
     facts = Facts({}, {})
     asked: list[str] = []  # client calls of the message before, which the next one has to answer
     for message in prompt.messages:
+        if message.options is not None and message.role == "user":
+            facts.has_system_turn = True  # perhaps: the pass looks closer
         answers: list[str] = []
         calls: list[str] = []
         hosted: list[str] = []
-        if message.options is not None and message.role == "user":
-            facts.has_system_turn = True  # perhaps: the pass looks closer
         if isinstance(message.content, str):
-            if message.role != "system" and not message.content.strip():
+            if not message.content or message.content.isspace():
                 facts.has_blank_text = True
-            if asked:
-                facts.has_unpaired, asked = True, []
-            continue
-        if not message.content:
-            facts.has_blank_text = True
-        for part in message.content:
-            match part:
-                case Text():
+        else:
+            if not message.content:
+                facts.has_blank_text = True
+            for part in message.content:
+                # By exact type: this loop meets every part of every prompt, and patterns cost more.
+                if type(part) is Text:
                     if not part.text or part.text.isspace():
                         facts.has_blank_text = True
                     if part.options is not None:
                         facts.has_options_on_text = True
-                case ToolCall():
-                    facts.tool_ids.setdefault(part.id)
-                    facts.tool_names.setdefault(part.name)
+                elif type(part) is ToolCall:
+                    if part.id in facts.tool_ids:
+                        facts.has_repeated_id = True
+                    if type(part.input) is not dict:
+                        facts.has_odd_input = True
+                    facts.tool_ids[part.id] = None
+                    facts.tool_names[part.name] = None
                     if part.pending:
                         facts.has_pending = True
                     if part.provider_executed:
@@ -61,22 +71,36 @@ def facts_of(prompt: Prompt, declared_tools: Iterable[str] = ()) -> Facts:
                         hosted.append(part.id)
                     else:
                         calls.append(part.id)
-                case ToolResult():
+                elif type(part) is ToolResult:
+                    facts.tool_ids[part.call_id] = None
+                    facts.tool_names[part.name] = None
                     answers.append(part.call_id)
-                    facts.tool_ids.setdefault(part.call_id)
-                    facts.tool_names.setdefault(part.name)
                     if part.output.type == "content":
                         facts.has_media_result = facts.has_file = True  # a pass may move media out of results
-                case Reasoning():
+                elif type(part) is Reasoning:
                     facts.has_reasoning = True
-                case File():
+                else:
                     facts.has_file = True
         if message.role == "tool":
-            facts.has_unpaired |= answers != asked
-        else:
-            facts.has_unpaired |= bool(asked) or any(call_id not in hosted for call_id in answers)
+            if answers != asked:
+                facts.has_unpaired = True
+        elif asked or (answers and not set(answers) <= set(hosted)):
+            facts.has_unpaired = True
         asked = calls
+    facts.has_odd_text = _may_hold_halves(prompt)
     facts.has_unpaired |= facts.has_pending or bool(asked)
     for name in declared_tools:
         facts.tool_names.setdefault(name)
     return facts
+
+
+def _may_hold_halves(prompt: Prompt) -> bool:
+    """Whether the prompt can't be written as UTF-8: the encoder finds that out faster than any walk."""
+    try:
+        _encoder.encode(prompt)
+    except (UnicodeError, TypeError, ValueError, OverflowError, RecursionError):
+        return True
+    return False
+
+
+_encoder = msgspec.msgpack.Encoder()

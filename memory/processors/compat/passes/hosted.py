@@ -22,7 +22,7 @@ def has_hosted(_: Profile, facts: Facts) -> bool:
 def tell_foreign_calls(prompt: Prompt, profile: Profile, _: Facts, rule: str) -> tuple[Prompt, list[Change]]:
     """A foreign provider-run call and its result become one text: tool, input, what can be read of the result."""
     foreign = {
-        part.id
+        id(part): part
         for message in prompt.messages
         if message.role == "assistant"
         for part in message.parts
@@ -30,29 +30,26 @@ def tell_foreign_calls(prompt: Prompt, profile: Profile, _: Facts, rule: str) ->
     }
     if not foreign:
         return prompt, []
-    results = {
-        part.call_id: part
-        for message in prompt.messages
-        if message.role == "assistant"
-        for part in message.parts
-        if isinstance(part, ToolResult) and part.call_id in foreign
-    }
+    results = {call: result for call, result in prompt.answers().items() if call in foreign}
+    told = {id(result) for result in results.values()}
     changes: list[Change] = []
 
     def change(message: Message, part: Part) -> Part | None:
-        if isinstance(part, ToolCall) and part.provider_executed and part.id in foreign:
-            text = _told(part, results.get(part.id))
+        if isinstance(part, ToolCall) and id(part) in foreign:
+            text = _told(part, results.get(id(part)))
             reason = "Another provider ran this tool itself. What can be read of it is sent as text."
             changes.append(Change(rule, reason, "reshaped", spot_of(message, part), brief(part), text[:300]))
             return Text(text, None, part.at)
-        if isinstance(part, ToolResult) and part.call_id in foreign:
+        if isinstance(part, ToolResult) and id(part) in told:
             return None
         return part
 
-    return prompt.map_parts(change, roles=("assistant",)), changes
+    return prompt.map_parts(change, roles=("assistant", "tool")), changes
 
 
 def _is_own(message: Message, part: ToolCall, profile: Profile) -> bool:
+    if not profile.hosts_tools:
+        return False
     if message.origin is not None:
         return message.origin.provider == profile.provider
     return bool(profile.namespace) and part.options is not None and profile.namespace in part.options

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from fnmatch import fnmatchcase
 from typing import Any
@@ -22,22 +23,96 @@ def has_media_results(profile: Profile, facts: Facts) -> bool:
     return facts.has_media_result and not profile.media_in_results
 
 
+_MAGIC = (("/9j/", "image/jpeg"), ("iVBORw0KGgo", "image/png"), ("R0lGOD", "image/gif"), ("UklGR", "image/webp"))
+_SPELT = {"image/jpg": "image/jpeg", "image/x-png": "image/png"}
+
+
+def correct_types(prompt: Prompt, profile: Profile, _: Facts, rule: str) -> tuple[Prompt, list[Change]]:
+    """Images under the type that their first bytes show, and known misspellings of types put right."""
+    changes: list[Change] = []
+
+    def right(media_type: str, data: str) -> str:
+        shown = _SPELT.get(media_type, media_type)
+        if not media_type.startswith("image/"):
+            return media_type
+        if not _is_url(data):
+            data = data.rpartition(",")[2] if data.startswith("data:") else data
+            return next((kind for head, kind in _MAGIC if data.startswith(head)), shown)
+        return _by_ending(data) if shown == "image/*" and profile.exact_types else shown
+
+    def change(message: Message, part: Part) -> Part:
+        if isinstance(part, File):
+            before, after = part.media_type, right(part.media_type, part.data)
+            new: Part = replace(part, media_type=after)
+        elif isinstance(part, ToolResult) and _media_of(part):
+            items = [
+                {**item, "mediaType": right(str(item.get("mediaType")), item["data"])} if _is_media(item) else item
+                for item in part.output.value
+            ]
+            new = replace(part, output=Output("content", items))
+            before, after = _types(part), _types(new)
+        else:
+            return part
+        if before == after:
+            return part
+        reason = "The bytes show another type than the one given; they are sent as they are, under the right one."
+        changes.append(Change(rule, reason, "same", spot_of(message, part), before, after))
+        return new
+
+    return prompt.map_parts(change), changes
+
+
+def _types(result: ToolResult) -> str:
+    return ", ".join(file.media_type for file in _media_of(result))
+
+
+def _by_ending(url: str) -> str:
+    path = url.partition("?")[0].lower()
+    endings = {".png": "image/png", ".gif": "image/gif", ".webp": "image/webp"}
+    return next((kind for ending, kind in endings.items() if path.endswith(ending)), "image/jpeg")
+
+
 def note_refused_files(prompt: Prompt, profile: Profile, _: Facts, rule: str) -> tuple[Prompt, list[Change]]:
     """A file of a type or form the target has no place for becomes a text that names it."""
     changes: list[Change] = []
 
     def change(message: Message, part: Part) -> Part:
-        if not isinstance(part, File) or _takes(profile, part.media_type, part.data):
+        if isinstance(part, ToolResult):
+            return _noted_result(message, part, profile, rule, changes)
+        if not isinstance(part, File) or (message.role == "user" and _takes(profile, part.media_type, part.data)):
             return part
-        form = "by URL" if _is_url(part.data) else "inline"
-        name = part.filename or (part.data if _is_url(part.data) else part.media_type)
-        note = f"[file: {name}]"
-        reason = f"{profile.title} takes no file of type {part.media_type} {form}. It stays in the thread."
+        if message.role == "assistant" and profile.assistant_files and _takes(profile, part.media_type, part.data):
+            return part
+        note, reason = _noted(part, profile)
         before = {"file": part.media_type, "name": part.filename or ""}
         changes.append(Change(rule, reason, "content lost", spot_of(message, part), before, note))
         return Text(note, None, part.at)
 
-    return prompt.map_parts(change, roles=("user", "assistant")), changes
+    return prompt.map_parts(change), changes
+
+
+def _noted(file: File, profile: Profile) -> tuple[str, str]:
+    """What is said in place of a file, and why."""
+    is_url = _is_url(file.data)
+    form = "by URL" if is_url else "inline"
+    name = file.filename or (file.data if is_url else file.media_type)
+    return f"[file: {name}]", f"{profile.title} takes no file of type {file.media_type} {form}. It stays in the thread."
+
+
+def _noted_result(message: Message, part: ToolResult, profile: Profile, rule: str, changes: list[Change]) -> ToolResult:
+    refused = {id(file.data): file for file in _media_of(part) if not _takes(profile, file.media_type, file.data)}
+    if not refused:
+        return part
+    items: list[Any] = []
+    for item in part.output.value:
+        file = refused.get(id(item["data"])) if _is_media(item) else None
+        if file is None:
+            items.append(item)
+            continue
+        note, reason = _noted(file, profile)
+        changes.append(Change(rule, reason, "content lost", spot_of(message, part), {"file": file.media_type}, note))
+        items.append({"type": "text", "text": note})
+    return replace(part, output=Output("content", items))
 
 
 def move_media_out_of_results(prompt: Prompt, profile: Profile, _: Facts, rule: str) -> tuple[Prompt, list[Change]]:
@@ -74,11 +149,14 @@ def move_media_out_of_results(prompt: Prompt, profile: Profile, _: Facts, rule: 
 
 
 def _is_url(data: str) -> bool:
-    return "://" in data[:40] and not data.startswith("data:")
+    return re.match(r"[A-Za-z][A-Za-z0-9+.-]*://", data) is not None
 
 
 def _takes(profile: Profile, media_type: str, data: str) -> bool:
-    patterns: Sequence[str] = profile.files_by_url if _is_url(data) else profile.files_inline
+    by_url = _is_url(data)
+    if by_url and profile.url_schemes and data.partition("://")[0] not in profile.url_schemes:
+        return False
+    patterns: Sequence[str] = profile.files_by_url if by_url else profile.files_inline
     return any(fnmatchcase(media_type, pattern) for pattern in patterns)
 
 

@@ -21,7 +21,9 @@ def may_settle(profile: Profile, facts: Facts) -> bool:
 
 
 def may_be_unpaired(profile: Profile, facts: Facts) -> bool:
-    return facts.has_unpaired and profile.unpaired != "accept"
+    # In a conversation that the server keeps, the call of a result lies there.
+    keeps = facts.call.settings.get("conversation") or facts.call.settings.get("previous_response_id")
+    return not keeps and facts.has_unpaired and profile.unpaired != "accept"
 
 
 def settle_pending_calls(prompt: Prompt, profile: Profile, _: Facts, rule: str) -> tuple[Prompt, list[Change]]:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from memory.messages.prompt import Message, Part, Prompt, Reasoning
 from memory.processors.changes import Change, brief, spot_of
 from memory.processors.compat.passes.facts import Facts
+from memory.profiles import plain_model
 from memory.profiles.profile import Profile
 
 
@@ -18,8 +19,11 @@ def may_be_signed_elsewhere(profile: Profile, facts: Facts) -> bool:
     return facts.has_reasoning and profile.reasoning == "native"
 
 
-def drop_unsigned(prompt: Prompt, profile: Profile, _: Facts, rule: str) -> tuple[Prompt, list[Change]]:
+def drop_unsigned(prompt: Prompt, profile: Profile, facts: Facts, rule: str) -> tuple[Prompt, list[Change]]:
     """Leave out all reasoning where the target takes none, else what carries no seal of the target."""
+    if profile.reasoning == "own":
+        own = f"{profile.title} takes its own reasoning back, not another provider's. It stays in the thread."
+        return _drop(prompt, rule, own, lambda part: _is_by_another(part, profile, facts.call.model_id))
     if profile.reasoning == "native":
         reason = f"{profile.title} takes only reasoning that it signed itself. It stays in the thread."
         return _drop(prompt, rule, reason, lambda part: not is_sealed(part, profile))
@@ -27,19 +31,37 @@ def drop_unsigned(prompt: Prompt, profile: Profile, _: Facts, rule: str) -> tupl
     return _drop(prompt, rule, reason, lambda _part: True)
 
 
-def drop_signed_elsewhere(prompt: Prompt, profile: Profile, _: Facts, rule: str) -> tuple[Prompt, list[Change]]:
+def drop_signed_elsewhere(prompt: Prompt, profile: Profile, facts: Facts, rule: str) -> tuple[Prompt, list[Change]]:
     """Leave out reasoning in the target's own format that another provider wrote: its signature is refused.
 
     Vertex and Bedrock serve the same signatures for Claude, so they are no strangers to Anthropic.
     """
-    own = (profile.provider, "vertex", "bedrock") if profile.namespace == "anthropic" else (profile.provider,)
+    own = ("anthropic", "vertex", "bedrock") if profile.namespace == "anthropic" else (profile.provider,)
     reason = f"Another provider signed this reasoning in {profile.title}'s format. It stays in the thread."
 
+    model_id = plain_model(facts.call.model_id) if profile.seals_by_model else ""
+
     def is_foreign(part: Reasoning) -> bool:
-        sealed = is_sealed(part, profile)
-        return sealed and part.origin is not None and part.origin.provider not in own
+        if not is_sealed(part, profile):
+            return False
+        if facts.call.is_forced:
+            return True
+        if part.origin is None:
+            return False
+        if part.origin.provider not in own:
+            return True
+        return bool(model_id and part.origin.model_id) and plain_model(part.origin.model_id) != model_id
 
     return _drop(prompt, rule, reason, is_foreign)
+
+
+def _is_by_another(part: Reasoning, profile: Profile, model_id: str) -> bool:
+    """Whether a stamp, or where there is none the only marks on it, names another provider."""
+    if part.origin is not None:
+        by_model = bool(profile.seals_by_model and part.origin.model_id and model_id)
+        return part.origin.provider != profile.provider or (by_model and part.origin.model_id != model_id)
+    named = {name for name in part.options or () if name != "mastra"}
+    return bool(named) and profile.namespace not in named
 
 
 def is_sealed(part: Reasoning, profile: Profile) -> bool:

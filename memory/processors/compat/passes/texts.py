@@ -7,7 +7,18 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from memory.messages.prompt import Message, Options, Output, Part, Prompt, Text, ToolResult, holds_raw_block, raw_block
+from memory.messages.prompt import (
+    File,
+    Message,
+    Options,
+    Output,
+    Part,
+    Prompt,
+    Text,
+    ToolResult,
+    holds_raw_block,
+    raw_block,
+)
 from memory.processors.changes import Change, Loss, brief, spot_of
 from memory.processors.compat.passes.facts import Facts
 from memory.profiles.profile import Profile
@@ -36,9 +47,10 @@ def drop_blank(prompt: Prompt, profile: Profile, _: Facts, rule: str) -> tuple[P
         if message.role != "user" and not others:
             out.append(message)
             continue
-        kept = []
+        kept: list[Part] = []
         for part in message.parts:
-            if _is_blank(part, profile):
+            behind_file = bool(kept) and isinstance(kept[-1], File) and profile.break_after_file
+            if _is_blank(part, profile) and not (behind_file and isinstance(part, Text) and part.text == "\n"):
                 reason = "Text blocks must hold more than white space."
                 changes.append(Change(rule, reason, "same", spot_of(message, part), brief(part)))
             else:
@@ -55,6 +67,33 @@ def _is_blank(part: Part, profile: Profile) -> bool:
     if not isinstance(part, Text) or (part.text and not part.text.isspace()):
         return False
     return raw_block(part, profile.namespace) is None
+
+
+def may_be_empty(profile: Profile, facts: Facts) -> bool:
+    return bool(profile.drops_empty) and (facts.has_blank_text or facts.has_reasoning or facts.has_options_on_text)
+
+
+def drop_empty(prompt: Prompt, profile: Profile, _: Facts, rule: str) -> tuple[Prompt, list[Change]]:
+    """Messages without anything to say go: no parts, or only empty texts."""
+    changes: list[Change] = []
+    out: list[Message] = []
+    for message in prompt.messages:
+        if message.role == "system":
+            is_empty = not message.text.strip()
+        else:
+            is_empty = message.role != "tool" and all(_is_empty(part, profile) for part in message.parts)
+        if is_empty and (message.role in profile.drops_empty or (message.role != "system" and not message.content)):
+            reason = f"{profile.title} takes no message without content."
+            changes.append(Change(rule, reason, "same", spot_of(message), f"empty {message.role} message"))
+        else:
+            out.append(message)
+    return prompt.with_messages(out), changes
+
+
+def _is_empty(part: Part, profile: Profile) -> bool:
+    if not isinstance(part, Text) or (part.options and part.options.get(profile.namespace)):
+        return False
+    return not part.text or (profile.blank_text == "drop" and part.text.isspace())
 
 
 def has_foreign_blocks(_: Profile, facts: Facts) -> bool:

@@ -1,0 +1,118 @@
+"""How long the way from stored text to request bytes takes, beside the least it could take, in one run.
+
+    python -m bench [--messages 1000] [--rounds 15]
+
+The limit decodes, maps and encodes row by row and checks nothing. Ratios are medians of the ratios of each round;
+times differ from machine to machine and say little.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gc
+import statistics
+import time
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+
+from bench.threads import make_rows
+from memory.messages.convert import to_prompt
+from memory.messages.names import ModelRef
+from memory.messages.stored import read_content
+from memory.processors import Switches
+from memory.processors.compat.passes import CATALOGUE
+from memory.processors.compat.processor import run_steps
+from memory.profiles import profile_for
+from memory.providers import wire_module
+from memory.providers.wire import Settings
+
+TARGETS = (("anthropic", "anthropic-messages", "claude-sonnet-4-5"), ("openai", "openai-chat", "gpt-4o"))
+
+
+def limit(rows: list[bytes]) -> bytes:
+    """One plain mapping: what any product has to do at least, for Anthropic's shape."""
+    out = []
+    for row in rows:
+        message = msgspec.json.decode(row)
+        blocks: list[dict[str, Any]] = []
+        results: list[dict[str, Any]] = []
+        for part in message["content"]["parts"]:
+            if part["type"] == "text":
+                blocks.append({"type": "text", "text": part["text"]})
+            elif part["type"] == "tool-invocation":
+                call = part["toolInvocation"]
+                call_id = call["toolCallId"]
+                blocks.append({"type": "tool_use", "id": call_id, "name": call["toolName"], "input": call["args"]})
+                text = msgspec.json.encode(call["result"]).decode()
+                results.append({"type": "tool_result", "tool_use_id": call_id, "content": text})
+        out.append(msgspec.json.encode({"role": message["role"], "content": blocks}))
+        if results:
+            out.append(msgspec.json.encode({"role": "user", "content": results}))
+    return b'{"messages":[' + b",".join(out) + b"]}"
+
+
+def whole(rows: list[bytes], target: tuple[str, str, str]) -> bytes:
+    provider, protocol, model_id = target
+    messages = (read_row(row) for row in rows)
+    profile = profile_for(ModelRef(provider, model_id), protocol)
+    prompt, *_ = run_steps(CATALOGUE, to_prompt(messages), profile, Switches())
+    return wire_module(protocol).encode_request(prompt, Settings(model_id=model_id), provider=provider).body
+
+
+def read_row(row: bytes) -> dict[str, Any]:
+    """As a row comes from the database: its columns, and its content as text."""
+    head = msgspec.json.decode(row, type=_Row)
+    return {"id": head.id, "role": head.role, "content": read_content(bytes(head.content))}
+
+
+class _Row(msgspec.Struct):
+    id: str
+    role: str
+    content: msgspec.Raw
+
+
+def ratio(one: Callable[[], Any], other: Callable[[], Any], rounds: int) -> tuple[float, float, float]:
+    """Median time of both in ms and the median of their ratios, measured in turn."""
+    times: list[tuple[float, float]] = []
+    for _ in range(rounds):
+        pair = []
+        for work in (one, other):
+            gc.collect()
+            started = time.perf_counter()
+            work()
+            pair.append((time.perf_counter() - started) * 1000)
+        times.append((pair[0], pair[1]))
+    ratios = [a / b for a, b in times]
+    return statistics.median(a for a, _ in times), statistics.median(b for _, b in times), statistics.median(ratios)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--messages", type=int, default=1000)
+    parser.add_argument("--rounds", type=int, default=15)
+    options = parser.parse_args()
+    rows = make_rows(options.messages)
+    size = sum(map(len, rows)) / 1000
+    print(f"{options.messages} messages, {size:,.0f} KB, {options.rounds} rounds")
+    print(f"{'work':44}{'ms':>8}{'limit ms':>10}{'ratio':>8}")
+    for target in TARGETS:
+        ours, least, times = ratio(lambda t=target: whole(rows, t), lambda: limit(rows), options.rounds)
+        print(f"{'stored text -> request, ' + target[1]:44}{ours:8.2f}{least:10.2f}{times:8.2f}")
+    profile = profile_for(ModelRef("anthropic", "claude-sonnet-4-5"))
+    clean = to_prompt(read_row(row) for row in make_rows(options.messages, clean=True))
+
+    def one_pass() -> Any:
+        return clean.map_parts(lambda _message, part: part)
+
+    def all_passes() -> Any:
+        return run_steps(CATALOGUE, clean, profile, Switches())
+
+    assert all_passes()[0] is clean
+    ours, least, times = ratio(all_passes, one_pass, options.rounds)
+    print(f"{'all passes, nothing to change / one plain pass':44}{ours:8.2f}{least:10.2f}{times:8.2f}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,68 @@
+"""From an error's words to the fault it names, and what a pass has to insist on when an error asked for it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from memory.processors.compat.patterns import PATTERNS
+from memory.profiles import PROFILES
+from memory.profiles.profile import Profile
+
+STRICT: Mapping[str, Mapping[str, Any]] = {
+    "reasoning": {"reasoning": "drop"},
+    "pending-call": {"pending_call": "synthesise", "unpaired": "to-text"},
+    "unpaired": {"pending_call": "synthesise", "unpaired": "to-text"},
+    "blank-text": {"blank_text": "drop"},
+    "system-turn": {"system_between": False},
+    "first-user": {"first_user": "synthesise"},
+    "reasoning-required": {"reasoning_filler": "placeholder"},
+    "media-in-result": {"media_in_results": False},
+    "file": {"files_inline": (), "files_by_url": ()},
+    "user-after-tool": {"bridge_after_tool": True},
+    "role-order": {"merge_roles": ("user", "assistant")},
+    "tools-declared": {"declares_called_tools": True},
+    "call-signature": {"signs_calls": True},
+}
+"""Facts that a pass takes for granted for the rest of a run, by fault."""
+
+_ALIASES = {
+    "any-lone-surrogate": "lone-surrogate",
+    "anthropic-tool-result-grouping": "unpaired",
+    "anthropic-tool-result-duplicate": "unpaired",
+    "anthropic-server-tool-orphan": "hosted-tool",
+    "anthropic-thinking-empty": "reasoning",
+    "anthropic-thinking-modified": "reasoning",
+    "anthropic-thinking-when-disabled": "reasoning",
+    "anthropic-whitespace-text": "blank-text",
+    "anthropic-cache-control-empty": "blank-text",
+    "anthropic-image-unreadable": "file",
+    "anthropic-image-dimensions": "file",
+    "anthropic-image-bytes": "file",
+    "openai-responses-reasoning-orphan": "item-ids",
+    "openai-responses-reasoning-required": "item-ids",
+    "openai-responses-item-not-found": "item-ids",
+    "openai-responses-item-id-format": "item-ids",
+    "openai-responses-duplicate-item": "item-ids",
+    "openai-responses-encrypted-content": "item-ids",
+    "bedrock-empty-content": "empty-message",
+    "gemini-thought-signature-invalid": "call-signature",
+    "gemini-function-response-order": "unpaired",
+    "mistral-extra-field": "reasoning",
+    "openrouter-reasoning-details": "reasoning",
+    "ollama-content-type": "file",
+    "deepseek-reasoning-forbidden": "reasoning",
+}
+"""Rules that other words of the same fault belong to."""
+
+_FAULTS: dict[str, str] = {rule: fault for profile in PROFILES for fault, rule in profile.rules.items()} | _ALIASES
+_COMPILED = {rule: re.compile(pattern) for rule, pattern in PATTERNS.items() if rule in _FAULTS}
+
+
+def known_faults(texts: Sequence[str], profile: Profile) -> Iterator[tuple[str, str]]:
+    """Rule and fault of every pattern found in an error's texts; those of the target's own provider first."""
+    found = [rule for rule, pattern in _COMPILED.items() if any(map(pattern.search, texts))]
+    own = set(profile.rules.values())
+    for rule in sorted(found, key=lambda rule: (rule not in own, not rule.startswith(f"{profile.provider}-"))):
+        yield rule, _FAULTS[rule]

@@ -1,0 +1,109 @@
+"""Who speaks after whom, and who speaks last."""
+
+from __future__ import annotations
+
+from msgspec.structs import replace
+
+from memory.messages.prompt import Message, Prompt, Text, ToolCall
+from memory.processors.changes import Change, Spot, spot_of
+from memory.processors.compat.passes.facts import Facts
+from memory.profiles.profile import Profile
+
+CONTINUE = "Continue."
+BRIDGE = "Done."
+
+
+def merges(profile: Profile, _: Facts) -> bool:
+    return bool(profile.merge_roles)
+
+
+def merge_neighbours(prompt: Prompt, profile: Profile, _: Facts, rule: str) -> tuple[Prompt, list[Change]]:
+    """Neighbours of one role become one message. Results and what the user says next are one turn already."""
+    out: list[Message] = []
+    changes: list[Change] = []
+    for message in prompt.messages:
+        last = out[-1] if out else None
+        if last is None or last.role != message.role or message.role not in profile.merge_roles:
+            out.append(message)
+            continue
+        if message.role == "assistant" and _stand_apart(last, message):
+            out.append(message)
+            continue
+        reason = f"{profile.title} wants the roles to alternate; neighbours of one role are sent as one message."
+        changes.append(
+            Change(rule, reason, "reshaped", Spot(message.id), message.role, f"joined to the {last.role} before")
+        )
+        out[-1] = replace(last, content=last.parts + message.parts, options=message.options or last.options)
+    return prompt.with_messages(out), changes
+
+
+def _stand_apart(first: Message, second: Message) -> bool:
+    """Results of calls come first; what a provider ran itself stays with the stamp that says who that was."""
+    if any(isinstance(part, ToolCall) for part in first.parts):
+        return True
+    return first.origin != second.origin and any(
+        isinstance(part, ToolCall) and part.provider_executed for part in second.parts
+    )
+
+
+def bridges(profile: Profile, _: Facts) -> bool:
+    return profile.bridge_after_tool
+
+
+def bridge_tool_to_user(prompt: Prompt, profile: Profile, _: Facts, rule: str) -> tuple[Prompt, list[Change]]:
+    """A short assistant message between a tool's result and the user, for this call only."""
+    out: list[Message] = []
+    changes: list[Change] = []
+    for message in prompt.messages:
+        if message.role == "user" and out and out[-1].role == "tool":
+            reason = f"{profile.title} wants the assistant to speak between a tool's result and the user."
+            changes.append(Change(rule, reason, "reshaped", Spot(message.id), None, BRIDGE))
+            out.append(Message("assistant", (Text(BRIDGE),)))
+        out.append(message)
+    return prompt.with_messages(out), changes
+
+
+def ends_wrong(profile: Profile, facts: Facts) -> bool:
+    return (
+        facts.call.is_forced
+        or profile.last_user == "always"
+        or (profile.last_user == "thinking" and facts.call.is_thinking)
+    )
+
+
+def end_with_user(prompt: Prompt, profile: Profile, _: Facts, rule: str) -> tuple[Prompt, list[Change]]:
+    """A short user message behind a final assistant message, except a turn of the provider's own tools: it goes on."""
+    last = prompt.messages[-1] if prompt.messages else None
+    if last is None or last.role != "assistant":
+        return prompt, []
+    final = last.parts[-1] if last.parts else None
+    if isinstance(final, ToolCall) or getattr(final, "call_id", None) is not None:
+        return prompt, []
+    reason = f"{profile.title} wants the user to speak last."
+    change = Change(rule, reason, "reshaped", Spot(last.id), None, CONTINUE)
+    return Prompt((*prompt.messages, Message("user", (Text(CONTINUE),)))), [change]
+
+
+def may_trail(profile: Profile, facts: Facts) -> bool:
+    return profile.trims_last_text
+
+
+def trim_last_text(prompt: Prompt, profile: Profile, _: Facts, rule: str) -> tuple[Prompt, list[Change]]:
+    """A final assistant message without white space at its end; nothing is left of one that holds nothing else."""
+    messages = list(prompt.messages)
+    changes: list[Change] = []
+    reason = "A final assistant text must not end in white space."
+    while messages and messages[-1].role == "assistant":
+        last = messages[-1]
+        text = last.parts[-1] if last.parts else None
+        if last.parts and not isinstance(text, Text):
+            break
+        if isinstance(text, Text) and text.text and text.text == text.text.rstrip():
+            break
+        if isinstance(text, Text):
+            new = replace(text, text=text.text.rstrip())
+            changes.append(Change(rule, reason, "same", spot_of(last, text), "…", "trimmed"))
+            messages[-1] = replace(last, content=(*last.parts[:-1], *((new,) if new.text else ())))
+        if not messages[-1].content:
+            messages.pop()
+    return prompt.with_messages(messages), changes

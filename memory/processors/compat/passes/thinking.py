@@ -1,0 +1,63 @@
+"""Reasoning that must come back, must lead, or is switched off for one call because nothing true could be sent."""
+
+from __future__ import annotations
+
+from msgspec.structs import replace
+
+from memory.messages.prompt import Message, Prompt, Reasoning, ToolCall
+from memory.processors.changes import Change, Spot
+from memory.processors.compat.passes.facts import Facts
+from memory.profiles.profile import Profile
+
+
+def may_lack_reasoning(profile: Profile, facts: Facts) -> bool:
+    return bool(profile.reasoning_filler) and bool(facts.tool_ids) and not facts.call.is_thinking_off
+
+
+def fill_reasoning(prompt: Prompt, profile: Profile, facts: Facts, rule: str) -> tuple[Prompt, list[Change]]:
+    """Turns that called tools without reasoning get the filler the target takes for it; nothing is invented."""
+    filler = "" if profile.reasoning_filler == "empty" else "(not recorded)"
+    changes: list[Change] = []
+    out: list[Message] = []
+    for message in prompt.messages:
+        if message.role != "assistant" or isinstance(message.content, str):
+            out.append(message)
+            continue
+        has_calls = any(isinstance(part, ToolCall) and not part.provider_executed for part in message.content)
+        if not has_calls or any(isinstance(part, Reasoning) for part in message.content):
+            out.append(message)
+            continue
+        reason = f"{profile.title} wants the reasoning of every turn that called a tool, and none is stored."
+        facts.has_reasoning = True
+        changes.append(Change(rule, reason, "same", Spot(message.id), None, filler or "(empty reasoning)"))
+        out.append(replace(message, content=(Reasoning(filler), *message.content)))
+    return prompt.with_messages(out), changes
+
+
+def may_not_lead(profile: Profile, facts: Facts) -> bool:
+    return facts.call.is_forced or (profile.thinking_leads and facts.call.is_thinking and bool(facts.tool_ids))
+
+
+def switch_thinking_off(prompt: Prompt, profile: Profile, facts: Facts, rule: str) -> tuple[Prompt, list[Change]]:
+    """Where the open tool loop can't begin with the target's own thinking, this one call goes without thinking."""
+    turn = _open_turn(prompt)
+    if not facts.call.is_forced and (turn is None or _leads(turn) or facts.call.needs.get("thinking") == "off"):
+        return prompt, []
+    facts.call.needs["thinking"] = "off"
+    reason = (
+        f"With thinking on, {profile.title} wants the open tool loop to begin with its own thinking, and it does not."
+    )
+    spot = Spot(turn.id if turn is not None else "")
+    return prompt, [Change(rule, reason, "reasoning hidden", spot, "thinking on", "thinking off for this call")]
+
+
+def _open_turn(prompt: Prompt) -> Message | None:
+    """The assistant message whose calls the last messages answer."""
+    if not prompt.messages or prompt.messages[-1].role != "tool":
+        return None
+    last = next((message for message in reversed(prompt.messages) if message.role != "tool"), None)
+    return last if last is not None and last.role == "assistant" else None
+
+
+def _leads(message: Message) -> bool:
+    return bool(message.parts) and isinstance(message.parts[0], Reasoning)

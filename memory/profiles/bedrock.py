@@ -1,0 +1,73 @@
+"""Amazon Bedrock's Converse API."""
+
+from msgspec.structs import replace
+
+from memory.profiles.profile import Fact, IdFormat, Profile
+
+PROFILE = Profile(
+    id="bedrock",
+    provider="bedrock",
+    title="Bedrock",
+    protocol="bedrock-converse",
+    tool_ids=IdFormat(refused="[^a-zA-Z0-9_.:-]", longest=64, may_be_empty=False),
+    tool_names=IdFormat(refused="[^a-zA-Z0-9_-]", longest=64, may_be_empty=False),
+    reasoning="own",
+    seals_by_model=True,
+    namespace="bedrock",
+    files_inline=("image/*", "application/*", "text/*", "video/*"),
+    files_by_url=("image/*", "application/*", "text/*", "video/*"),
+    url_schemes=("s3",),
+    exact_types=True,
+    blank_text="drop",
+    break_after_file=True,
+    hosts_tools=False,
+    pending_call="synthesise",
+    unpaired="to-text",
+    system_between=False,
+    first_user="synthesise",
+    merge_roles=("user", "assistant"),
+    last_user="always",
+    declares_called_tools=True,
+    rules={
+        "tool-id": "bedrock-tool-id-pattern",
+        "tool-name": "bedrock-tool-name-pattern",
+        "duplicate-id": "bedrock-tool-id-duplicate",
+        "reasoning": "bedrock-reasoning-foreign",
+        "pending-call": "bedrock-tool-result-missing",
+        "unpaired": "bedrock-tool-result-orphan",
+        "blank-text": "bedrock-blank-text",
+        "empty-message": "bedrock-empty-content",
+        "first-user": "bedrock-role-order",
+        "role-order": "bedrock-role-order",
+        "tools-declared": "bedrock-tool-config-missing",
+    },
+    facts=(
+        Fact("bedrock-tool-id-pattern", "AWS API reference: ToolUseBlock", "2026-09-01"),
+        Fact("bedrock-tool-name-pattern", "openclaw/openclaw#12892", "2026-09-01"),
+        Fact("bedrock-tool-id-duplicate", "bvcyber/Cyber-AutoAgent-ng#72", "2026-09-01"),
+        Fact("bedrock-reasoning-foreign", "mastra-ai/mastra#22159", "2026-09-01"),
+        Fact("bedrock-tool-result-missing", "agno-agi/agno#6698", "2026-09-01"),
+        Fact("bedrock-tool-result-orphan", "pydantic/pydantic-ai#2327", "2026-09-01"),
+        Fact("bedrock-blank-text", "OpenHands/OpenHands#5339", "2026-09-01"),
+        Fact("bedrock-empty-content", "posit-dev/chatlas#429", "2026-09-01"),
+        Fact("bedrock-role-order", "NousResearch/hermes-agent#63983", "2026-09-01"),
+        Fact("bedrock-tool-config-missing", "vxcontrol/pentagi#196", "2026-09-01"),
+    ),
+)
+
+CLAUDE = replace(
+    PROFILE,
+    id="bedrock-claude",
+    title="Claude on Bedrock",
+    models=("claude*",),
+    tool_ids=IdFormat(refused="[^a-zA-Z0-9_-]", longest=64, may_be_empty=False),
+    reasoning="native",
+    seals=("signature", "redactedData"),
+    namespace="anthropic",
+    last_user="",
+    trims_last_text=True,
+    files_by_url=(),
+)
+"""Signs as Anthropic does, and checks as Anthropic does."""
+
+ALL = (CLAUDE, PROFILE)

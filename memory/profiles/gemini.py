@@ -1,0 +1,65 @@
+"""Gemini, on Google's API and on Vertex AI."""
+
+from msgspec.structs import replace
+
+from memory.profiles.profile import Fact, IdFormat, Profile
+
+PROFILE = Profile(
+    id="gemini",
+    provider="gemini",
+    title="Gemini",
+    protocol="gemini-contents",
+    tool_names=IdFormat(refused="[^a-zA-Z0-9_.:-]", longest=64, may_be_empty=False, refused_first="[^a-zA-Z_]"),
+    reasoning="own",
+    namespace="google",
+    files_inline=("image/*", "audio/*", "video/*", "application/pdf", "text/*"),
+    files_by_url=("*",),
+    assistant_files=True,
+    exact_types=True,
+    pending_call="synthesise",
+    unpaired="to-text",
+    unique_ids="",
+    system_between=False,
+    first_user="synthesise",
+    last_user="always",
+    rules={
+        "tool-name": "gemini-function-name",
+        "input-object": "gemini-function-response-object",
+        "pending-call": "gemini-function-response-count",
+        "unpaired": "gemini-function-response-count",
+        "call-signature": "gemini-thought-signature-missing",
+        "empty-message": "gemini-empty-parts",
+        "media-type": "gemini-mime-type",
+        "file": "gemini-mime-type",
+        "first-user": "gemini-function-call-order",
+        "role-order": "gemini-function-call-order",
+        "last-user": "gemini-turn-end",
+    },
+    facts=(
+        Fact("gemini-function-name", "google-gemini/gemini-cli#7878", "2026-09-01"),
+        Fact("gemini-function-response-object", "the schema of the API", "2026-09-01"),
+        Fact("gemini-function-response-count", "google-gemini/gemini-cli#3814", "2026-09-01"),
+        Fact("gemini-thought-signature-missing", "Gemini documentation: thought signatures", "2026-09-01"),
+        Fact("gemini-empty-parts", "agentscope-ai/agentscope#2013", "2026-09-01"),
+        Fact("gemini-mime-type", "google-gemini/gemini-cli#5882", "2026-09-01"),
+        Fact("gemini-function-call-order", "continuedev/continue#11047", "2026-09-01"),
+        Fact("gemini-turn-end", "the roles that the API takes", "2026-09-01"),
+    ),
+)
+"""Matches responses by position and count, not by id."""
+
+SIGNED = replace(PROFILE, id="gemini-3", models=("gemini-[3-9]*",), signs_calls=True)
+"""Wants a thought signature on the first call of a step."""
+
+OLD = replace(PROFILE, id="gemini-2", models=("gemini-[12]*",), merge_roles=("assistant",))
+
+ALL = (
+    replace(SIGNED, drops_empty=("system", "assistant")),
+    OLD,
+    PROFILE,
+    *(
+        replace(profile, provider="vertex", title="Vertex AI", id=profile.id.replace("gemini", "vertex"))
+        for profile in (SIGNED, OLD, PROFILE)
+    ),
+)
+"""On Google's own API, Gemini 3 takes an empty text of the user."""

@@ -1,0 +1,56 @@
+"""The request of a prompt as processors left it: tools under their sent names, needs of the call put into settings."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from msgspec.structs import replace
+
+from memory.messages.prompt import Prompt
+from memory.providers import wire_module
+from memory.providers.wire import Encoded, Settings, Tool
+
+
+def request_for(
+    provider: str,
+    protocol: str,
+    prompt: Prompt,
+    settings: Settings,
+    *,
+    tool_names: Mapping[str, str] | None = None,
+    needs: Mapping[str, Any] | None = None,
+) -> Encoded:
+    """The encoded request.
+
+    `tool_names` maps declared names to the ones that are sent. `needs`: `declare_tools` (names that the history calls
+    and nobody declared) and `thinking: "off"` (for this call only).
+    """
+    needs = needs or {}
+    if tool_names:
+        settings = _renamed(settings, tool_names)
+    if missing := needs.get("declare_tools"):
+        schema = {"type": "object", "properties": {}}
+        declared = tuple(Tool(name, "Used earlier in this conversation.", schema) for name in missing)
+        settings = replace(settings, tools=settings.tools + declared)
+    if needs.get("thinking") == "off":
+        settings = replace(settings, extra=_without_thinking(protocol, settings.extra))
+    return wire_module(protocol).encode_request(prompt, settings, provider=provider)
+
+
+def _renamed(settings: Settings, names: Mapping[str, str]) -> Settings:
+    tools = tuple(
+        replace(tool, name=names.get(tool.name, tool.name)) if tool.raw is None else tool for tool in settings.tools
+    )
+    choice = settings.tool_choice
+    if isinstance(choice, Mapping):
+        choice = {**choice, "toolName": names.get(choice["toolName"], choice["toolName"])}
+    return replace(settings, tools=tools, tool_choice=choice)
+
+
+def _without_thinking(protocol: str, extra: Mapping[str, Any]) -> dict[str, Any]:
+    """The further keys with thinking switched off, as the protocol spells it."""
+    rest = {key: value for key, value in extra.items() if key != "thinking"}
+    if protocol == "openai-chat":
+        return {**rest, "thinking": {"type": "disabled"}}
+    return rest
