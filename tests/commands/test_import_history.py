@@ -69,6 +69,38 @@ class TestImportHistory:
             run("import_history", str(file), "--resource", "a\nb")
         assert not Thread.objects.exists()
 
+    def test_reads_a_folder_and_takes_the_lists_of_one_thread_together(self, file: Path, tmp_path: Path) -> None:
+        about = {"thread_id": "thread_1", "run_id": "run_1"}
+        call = {"id": "call_1", "type": "function", "function": {"name": "depth", "arguments": "{}", "output": "4 m"}}
+        details = {"type": "tool_calls", "tool_calls": [call]}
+        lists = {
+            "messages": [
+                {"id": "msg_1", "object": "thread.message", "role": "user", "created_at": 1, "content": "Hm?"}
+            ],
+            "steps": [{"id": "step_1", "object": "thread.run.step", "created_at": 2, "step_details": details, **about}],
+        }
+        for name, data in lists.items():
+            (tmp_path / f"{name}.json").write_bytes(msgspec.json.encode({"object": "list", "data": data}))
+        (tmp_path / "notes.txt").write_text("not for us")
+        out = run("import_history", str(tmp_path))
+        assert "threads made: 3, extended: 0, messages added: 5" in out
+        assert Message.objects.filter(thread="import:thread_1").count() == 2
+
+    def test_keeps_owners_and_takes_the_name_of_a_format(self, tmp_path: Path) -> None:
+        path = tmp_path / "threads.json"
+        message = {"id": "m", "role": "user", "content": {"format": 2, "parts": [{"type": "text", "text": "Hi"}]}}
+        path.write_bytes(msgspec.json.encode({"threads": [{"id": "t", "resourceId": "eve", "messages": [message]}]}))
+        run("import_history", str(path), "--keep-owner", "--format", "mastra")
+        assert Thread.objects.get().resource_id == "eve"
+
+    @pytest.mark.parametrize(
+        ("name", "why"), [("ftp://host/x", "ftp: expected a file, a folder"), ("empty", "no file in it ends with")]
+    )
+    def test_refuses_a_place_that_holds_nothing_it_knows(self, tmp_path: Path, name: str, why: str) -> None:
+        (tmp_path / "empty").mkdir()
+        with pytest.raises(CommandError, match=why):
+            run("import_history", name if "://" in name else str(tmp_path / name))
+
 
 class TestImportReport:
     def test_counts_by_target_and_rule_and_stores_nothing(self, file: Path) -> None:
@@ -85,5 +117,5 @@ class TestImportReport:
             run("import_report", str(file), "--to", "nobody/x")
 
     def test_names_conversations_that_can_t_be_previewed(self, file: Path) -> None:
-        out = run("import_report", str(file), "--to", "cohere/command-a")
-        assert "  import:t.1 for cohere/command-a: protocol 'cohere-v2' is not supported" in out
+        out = run("import_report", str(file), "--to", "other/x")
+        assert "  import:t.1 for other/x: other has no address: add a connection for it" in out

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import io
 from datetime import UTC, datetime
 from typing import Any
@@ -11,9 +12,12 @@ import pytest
 
 from memory.access import operator
 from memory.errors import Forbidden, InvalidInput
+from memory.imports.detect import guessed_protocol
+from memory.imports.sources import lines_in
 from memory.messages.stored import text_of
 from memory.models import Message, MessageVersion, Thread
-from memory.services.importing import ImportReport, guessed_protocol, import_lines, lines_in, try_lines
+from memory.sandbox.eventstream import event
+from memory.services.importing import ImportReport, import_lines, try_lines
 from memory.services.preview import preview
 from memory.services.threads import append_messages, update_thread
 from memory.store import DjangoStorage
@@ -180,11 +184,11 @@ class TestStamps:
         assert (row.last_provider, row.last_model) == ("anthropic", "claude-opus-4-6")
 
     def test_give_a_turn_that_was_not_recorded_to_the_line_before(self) -> None:
-        streamed = chat("c.1", ASK, sse="data: {}\n\n")
         report = run_import(
-            streamed, claude("c.2", ASK, {"role": "assistant", "content": "4 m."}, THANKS, says="3 m.", continues="c.1")
+            chat("c.1", ASK),
+            claude("c.2", ASK, {"role": "assistant", "content": "4 m."}, THANKS, says="3 m.", continues="c.1"),
         )
-        assert [name for name, _ in report.skipped] == ["c.1"]
+        assert report.skipped == []
         assert [m["content"]["metadata"]["provider"] for m in stored("import:c.1") if m["role"] == "assistant"] == [
             "openai",
             "anthropic",
@@ -296,6 +300,100 @@ class TestWhatIsLeftOut:
         assert Message.objects.count() == 2
 
 
+def chunk(delta: dict[str, Any], **fields: Any) -> str:
+    return "data: " + msgspec.json.encode({"choices": [{"index": 0, "delta": delta, **fields}]}).decode() + "\n\n"
+
+
+def converse(line_id: str, **answer: Any) -> dict[str, Any]:
+    request = {"messages": [{"role": "user", "content": [{"text": "How deep?"}]}]}
+    line = {"id": line_id, "provider": "bedrock", "protocol": "bedrock-converse", "model": "nova", "request": request}
+    return {**line, "response": None, **answer}
+
+
+class TestStreams:
+    def test_become_the_answer_that_they_say(self) -> None:
+        sse = chunk({"role": "assistant", "content": "4.2 "}) + chunk({"content": "m"}, finish_reason="stop")
+        assert run_import(chat("c.1", ASK, sse=sse + "data: [DONE]\n\n")).skipped == []
+        assert gist("import:c.1") == [("c.1#0", "user", ASK["content"]), ("c.1#1", "assistant", "4.2 m")]
+
+    def test_of_bedrock_come_as_events_or_as_bytes(self) -> None:
+        events = [
+            {"messageStart": {"role": "assistant"}},
+            {"contentBlockDelta": {"contentBlockIndex": 0, "delta": {"text": "4.2 m"}}},
+            {"contentBlockStop": {"contentBlockIndex": 0}},
+            {"messageStop": {"stopReason": "end_turn"}},
+            {"metadata": {"usage": {"inputTokens": 1, "outputTokens": 1}}},
+        ]
+        frames = b"".join(event(kind, msgspec.json.encode(data)) for one in events for kind, data in one.items())
+        run_import(
+            converse("b.1", events=events),
+            converse("b.2", eventstream_base64=base64.b64encode(frames).decode()),
+        )
+        for line_id in ("b.1", "b.2"):
+            assert [text for _, _, text in gist(f"import:{line_id}")] == ["How deep?", "4.2 m"]
+
+    def test_that_broke_off_leave_what_had_come_and_the_error(self) -> None:
+        events = [
+            {"contentBlockDelta": {"contentBlockIndex": 0, "delta": {"text": "Four"}}},
+            {"throttlingException": {"message": "Too many tokens"}},
+        ]
+        assert run_import(converse("b.1", events=events)).skipped == []
+        assert [text for _, _, text in gist("import:b.1")] == ["How deep?", "Four"]
+        assert Thread.objects.get().last_error == "rate-limit: Too many tokens"
+
+    def test_that_are_not_base64_are_named(self) -> None:
+        report = run_import(converse("b.1", eventstream_base64="?"))
+        assert report.skipped == [("b.1", "eventstream_base64: not base64")]
+
+
+class TestStateAtTheProvider:
+    def test_is_what_an_answer_s_id_stands_for(self) -> None:
+        def line(line_id: str, said: str, answer: str, **request: Any) -> dict[str, Any]:
+            output = [{"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": answer}]}]
+            about = {"provider": "openai", "protocol": "openai-responses", "model": "gpt-5"}
+            response = {"id": f"resp_{line_id}", "status": "completed", "output": output}
+            return {"id": line_id, **about, "request": {"input": said, **request}, "response": response}
+
+        report = run_import(
+            line("r.1", "How deep?", "4.2 m"),
+            {**line("r.2", "And now?", "4 m", previous_response_id="resp_r.1"), "continues": "r.1"},
+        )
+        assert (report.threads_made, report.threads_extended, report.skipped) == (1, 1, [])
+        assert [text for _, _, text in gist("import:r.1")] == ["How deep?", "4.2 m", "And now?", "4 m"]
+
+
+class TestFormats:
+    CHAT = {"id": "x", "messages": [{"id": "1", "role": "user", "parts": [{"type": "text", "text": "Hello"}]}]}
+
+    def test_are_told_from_each_line_or_named(self) -> None:
+        assert run_import(self.CHAT, {"contents": [{"role": "user", "parts": [{"text": "Hi"}]}]}).threads_made == 2
+        assert Thread.objects.get(id="import:x").imported["format"] == "ai-sdk"
+        assert run_import(self.CHAT, format_="ai-sdk").unchanged == 1
+        report = run_import(self.CHAT, format_="langchain")
+        assert [name for name, _ in report.skipped] == ["import:x"]
+
+    def test_that_nobody_knows_are_refused(self) -> None:
+        with pytest.raises(InvalidInput, match="no format is called 'telegram'"):
+            run_import(self.CHAT, format_="telegram")
+
+    def test_keep_the_owner_only_where_the_caller_may_act_for_it(self) -> None:
+        value = {"threads": [{"id": "t", "resourceId": "eve", "messages": [{"id": "1", **text("Hi")}]}]}
+        lines = [msgspec.json.encode(value)]
+        report = import_lines(lines, caller=caller("ada"), resource_id="ada", source="x", keep_owner=True)
+        assert report.skipped == [("t", "this key acts for another resource")]
+        assert (
+            import_lines(lines, caller=operator("x"), resource_id="ada", source="x", keep_owner=True).threads_made == 1
+        )
+        assert Thread.objects.get().resource_id == "eve"
+
+    def test_can_be_tried_without_a_row(self) -> None:
+        report = ImportReport()
+        lines = [msgspec.json.encode(self.CHAT)]
+        trials = list(try_lines(lines, caller=operator("x"), targets=["openai/gpt-4o"], report=report))
+        assert [(trial.thread_id, trial.error) for trial in trials] == [("import:x", "")]
+        assert not Thread.objects.exists()
+
+
 class TestBareBodies:
     BODY = {"model": "gpt-4o", "messages": [ASK, SAID]}
 
@@ -318,6 +416,16 @@ class TestBareBodies:
             ({"max_tokens": 5, "messages": [ASK, CALL, RESULT]}, "openai-chat"),
             ({"max_tokens": 5, "messages": [{"role": "user", "content": [{"type": "image_url"}]}]}, "openai-chat"),
             ({"messages": [None, 1], "tools": [1]}, "openai-chat"),
+            (
+                {"messages": [ASK], "tools": [{"type": "web_search_20250305", "name": "web_search"}]},
+                "anthropic-messages",
+            ),
+            ({"contents": [{"role": "user", "parts": [{"text": "Hi"}]}]}, "gemini-contents"),
+            ({"input": "Hi", "model": "gpt-5"}, "openai-responses"),
+            ({"messages": [{"role": "user", "content": [{"text": "Hi"}]}]}, "bedrock-converse"),
+            ({"messages": [ASK], "inferenceConfig": {"maxTokens": 5}}, "bedrock-converse"),
+            ({"messages": [ASK], "model": "command-a-03-2025"}, "cohere-v2"),
+            ({"messages": [{"role": "assistant", "tool_plan": "look"}]}, "cohere-v2"),
         ],
     )
     def test_are_told_apart_by_what_only_one_protocol_has(self, body: dict[str, Any], protocol: str) -> None:

@@ -1,44 +1,72 @@
-"""`manage.py import_history FILE...`: recorded exchanges and bare request bodies become threads."""
+"""`manage.py import_history FILE|DIR|URL...`: histories from elsewhere become threads."""
 
 from __future__ import annotations
 
 from argparse import ArgumentParser
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError
 
 from memory.access import operator
 from memory.errors import InvalidInput
-from memory.services.importing import ImportReport, import_lines, lines_in
+from memory.imports import FORMATS
+from memory.imports.sources import Source, sources_of
+from memory.services.importing import ImportReport, import_lines
 
 SHOWN = 20
+WHERE = "JSON, JSON lines, a folder of them, a Mastra store: its LibSQL file or its postgresql:// URL"
 
 
 class Command(BaseCommand):
-    help = "Import recorded provider exchanges (JSON lines) or request bodies as threads; doing it again adds nothing."
+    help = "Import histories (request bodies, recordings, other systems' threads) as threads; again, it adds nothing."
 
     def add_arguments(self, parser: ArgumentParser) -> None:
-        parser.add_argument("files", nargs="+", metavar="FILE", help="JSON lines, or JSON with one body or a list")
+        add_sources(parser)
         parser.add_argument("--resource", default="import", metavar="ID", help="whose threads these become")
+        parser.add_argument(
+            "--keep-owner", action="store_true", help="a thread that names its own resource becomes that one's"
+        )
 
     def handle(self, *args: Any, **options: Any) -> None:
         total = ImportReport()
-        for name in options["files"]:
+        for source in named_sources(options["sources"]):
             try:
-                with open(name, "rb") as file:
-                    report = import_lines(
-                        lines_in(file), caller=operator("import_history"), resource_id=options["resource"], source=name
-                    )
-            except OSError as error:
-                raise CommandError(f"{name} can't be read: {error.strerror}.") from error
+                report = import_lines(
+                    source.units,
+                    caller=operator("import_history"),
+                    resource_id=options["resource"],
+                    source=source.name,
+                    format_=options["format"],
+                    keep_owner=options["keep_owner"],
+                )
             except InvalidInput as error:
                 raise CommandError(f"--resource: {error}.") from error
-            add(total, report, name)
+            add(total, report, source.name)
         self.stdout.write(counts(total))
         for line in skipped_lines(total):
             self.stdout.write(line)
         if not (total.threads_made or total.threads_extended or total.unchanged):
             raise CommandError("Nothing could be imported.")
+
+
+def add_sources(parser: ArgumentParser) -> None:
+    """The arguments that say where histories lie, and what they are."""
+    parser.add_argument("sources", nargs="+", metavar="FILE|DIR|URL", help=WHERE)
+    parser.add_argument(
+        "--format", default="", choices=FORMATS, metavar="NAME", help=f"told from the content, or: {', '.join(FORMATS)}"
+    )
+
+
+def named_sources(names: Sequence[str]) -> Iterator[Source]:
+    """What these names mean. Raises CommandError for one that can't be opened."""
+    for name in names:
+        try:
+            yield from sources_of(name)
+        except OSError as error:
+            raise CommandError(f"{name} can't be read: {error.strerror}.") from error
+        except InvalidInput as error:
+            raise CommandError(f"{name.partition('://')[0] if '://' in name else name}: {error}.") from error
 
 
 def add(total: ImportReport, report: ImportReport, name: str) -> None:

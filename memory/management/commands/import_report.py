@@ -1,10 +1,10 @@
-"""`manage.py import_report FILE...`: how histories would fare at other providers. Nothing is stored."""
+"""`manage.py import_report FILE|DIR|URL...`: how histories would fare at other providers. Nothing is stored."""
 
 from __future__ import annotations
 
 from argparse import ArgumentParser
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError
@@ -12,9 +12,9 @@ from msgspec import Struct, field
 
 from memory.access import operator
 from memory.errors import InvalidInput
-from memory.management.commands.import_history import SHOWN, counts
+from memory.management.commands.import_history import SHOWN, add, add_sources, counts, named_sources
 from memory.services.connections import target_model
-from memory.services.importing import ImportReport, Trial, lines_in, try_lines
+from memory.services.importing import ImportReport, Trial, try_lines
 
 TARGETS = ("anthropic/claude-sonnet-4-5", "openai/gpt-4o", "cerebras/zai-glm-4.7")
 
@@ -39,7 +39,7 @@ class Command(BaseCommand):
     help = "Preview every conversation of these files for each target and count what would be changed, by rule."
 
     def add_arguments(self, parser: ArgumentParser) -> None:
-        parser.add_argument("files", nargs="+", metavar="FILE", help="as for import_history")
+        add_sources(parser)
         parser.add_argument("--to", action="append", metavar="PROVIDER/MODEL", help=f"default: {' '.join(TARGETS)}")
 
     def handle(self, *args: Any, **options: Any) -> None:
@@ -52,8 +52,7 @@ class Command(BaseCommand):
         report = ImportReport()
         tallies = {target: _Tally() for target in targets}
         failures = []
-        lines = _lines(options["files"])
-        for trial in try_lines(lines, caller=operator("import_report"), targets=targets, report=report):
+        for trial in _trials(options["sources"], options["format"], targets, report):
             tallies[trial.target].add(trial)
             if trial.preview is None:
                 failures.append(f"  {trial.thread_id} for {trial.target}: {trial.error}")
@@ -66,13 +65,18 @@ class Command(BaseCommand):
             self.stdout.write(f"  and {len(failures) - SHOWN} more")
 
 
-def _lines(names: Sequence[str]) -> Iterator[bytes]:
-    for name in names:
-        try:
-            with open(name, "rb") as file:
-                yield from lines_in(file)
-        except OSError as error:
-            raise CommandError(f"{name} can't be read: {error.strerror}.") from error
+def _trials(names: list[str], format_: str, targets: tuple[str, ...], report: ImportReport) -> Iterator[Trial]:
+    for source in named_sources(names):
+        found = ImportReport()
+        yield from try_lines(
+            source.units,
+            caller=operator("import_report"),
+            targets=targets,
+            report=found,
+            format_=format_,
+            source=source.name,
+        )
+        add(report, found, source.name)
 
 
 def table(tallies: dict[str, _Tally]) -> list[str]:
