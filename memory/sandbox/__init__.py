@@ -1,7 +1,7 @@
 """Pretend providers that speak real HTTP on a port of their own: refusals, answers, scripted failures.
 
 Each provider has the paths it has at the vendor, under its id: `{url}/anthropic/v1/messages`,
-`{url}/openai/v1/chat/completions`, `{url}/cerebras/v1/chat/completions`. Nothing leaves the machine, any key will do.
+`{url}/groq/openai/v1/chat/completions`, `{url}/cohere/v2/chat`. Nothing leaves the machine, any key will do.
 The checks are written from what the vendors document and from reported errors, apart from the profiles and passes:
 this package imports nothing else of the project, so that each can be tried against the other.
 """

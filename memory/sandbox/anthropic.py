@@ -10,12 +10,13 @@ from typing import Any
 
 from memory.sandbox.anthropic_blocks import check_message, check_request
 from memory.sandbox.anthropic_turns import check_conversation
+from memory.sandbox.openai_chat import bearer
 from memory.sandbox.wire import BadJson, Refused
 
 
 def authorise(headers: Mapping[str, str]) -> None:
-    """Any key is right. Raises Refused: 401 without one, 400 without the version header."""
-    if not headers.get("x-api-key", "").strip():
+    """Any key is right, as `x-api-key` or as a bearer token. Raises Refused: 401 without one, 400 without a version."""
+    if not headers.get("x-api-key", "").strip() and not bearer(headers):
         raise Refused("x-api-key header is required", status=401, kind="authentication_error")
     if not headers.get("anthropic-version", "").strip():
         raise Refused("anthropic-version: header is required")

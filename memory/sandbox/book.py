@@ -11,7 +11,8 @@ from typing import Any, Literal
 import msgspec
 from msgspec import Struct
 
-from memory.sandbox.vendors import PROVIDERS
+from memory.sandbox.failures import names
+from memory.sandbox.vendors import VENDORS
 
 KEPT = 10_000
 """Scripted answers per provider, and requests, that are kept: the last ones."""
@@ -23,7 +24,7 @@ _SECRET_QUERY = re.compile(r"([?&][^=&]*(?:key|token|secret|signature)[^=&]*=)[^
 _HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _OWN_HEADERS = frozenset({"content-length", "transfer-encoding", "connection"})
 
-Drop = Literal["before", "mid"]
+Drop = Literal["before", "mid", "end"]
 
 
 class BadScript(ValueError):
@@ -34,8 +35,10 @@ class Script(Struct, frozen=True):
     """One answer to give in place of the normal one.
 
     Without a body, an error status gets the vendor's body for it; any other gets the normal answer to the request,
-    checks and all, after `delay_s` and with these headers. A body that is text is sent as it is. `pieces` is the size
-    in bytes of the chunks in which an event stream is sent, in place of one event a chunk.
+    checks and all, after `delay_s` and with these headers. A body that is text is sent as it is. `failure` names one
+    of the vendor's; with `after`, a number of events, the normal stream begins and breaks off with it. `pieces` is the
+    size in bytes of the chunks in which a stream is sent, in place of one event a chunk. `drop` resets the connection
+    `before` anything is sent or in the `mid`dle, or leaves out the second half of the body and `end`s politely.
     """
 
     status: int | None = None
@@ -44,6 +47,11 @@ class Script(Struct, frozen=True):
     drop: Drop | None = None
     delay_s: float = 0.0
     pieces: int | None = None
+    failure: str = ""
+    after: int | None = None
+
+
+_FIELDS = ("status", "headers", "body", "drop", "delay_s", "pieces", "failure", "after")
 
 
 def read_script(fields: object) -> tuple[str, int, Script]:
@@ -51,20 +59,20 @@ def read_script(fields: object) -> tuple[str, int, Script]:
     if not isinstance(fields, dict):
         raise BadScript("The script must be a JSON object.")
     for name in fields:
-        if name not in ("provider", "times", "status", "headers", "body", "drop", "delay_s", "pieces"):
+        if name not in ("provider", "times", *_FIELDS):
             raise BadScript(f"{name}: there is no such field.")
     provider, times, status = fields.get("provider"), fields.get("times", 1), fields.get("status")
     headers, drop, delay_s = fields.get("headers"), fields.get("drop"), fields.get("delay_s", 0)
-    if not isinstance(provider, str) or provider not in PROVIDERS:
-        raise BadScript(f"provider: must be one of {', '.join(sorted(PROVIDERS))}.")
+    if not isinstance(provider, str) or provider not in VENDORS:
+        raise BadScript(f"provider: must be one of {', '.join(sorted(VENDORS))}.")
     if not _is_whole(times) or not 1 <= times <= KEPT:
         raise BadScript(f"times: must be a whole number from 1 to {KEPT}.")
     if status is not None and not (_is_whole(status) and 200 <= status <= 599):
         raise BadScript("status: must be a whole number from 200 to 599.")
     headers = {} if headers is None else headers
     _check_headers(headers)
-    if drop not in (None, "before", "mid"):
-        raise BadScript('drop: must be "before" or "mid".')
+    if drop not in (None, "before", "mid", "end"):
+        raise BadScript('drop: must be "before", "mid" or "end".')
     if drop == "before" and (status is not None or headers or fields.get("body") is not None):
         raise BadScript('drop: "before" sends nothing, so it takes no status, headers or body.')
     is_number = isinstance(delay_s, int | float) and not isinstance(delay_s, bool) and math.isfinite(delay_s)
@@ -73,9 +81,16 @@ def read_script(fields: object) -> tuple[str, int, Script]:
     pieces = fields.get("pieces")
     if pieces is not None and not (_is_whole(pieces) and pieces >= 1):
         raise BadScript("pieces: must be a whole number of bytes from 1.")
-    if not fields.keys() & {"status", "headers", "body", "drop", "delay_s", "pieces"}:
-        raise BadScript("status: say what to do: a status, headers, a body, a drop, a delay_s or pieces.")
-    script = Script(status, headers, fields.get("body"), drop, float(delay_s), pieces)
+    failure, after = fields.get("failure"), fields.get("after")
+    if failure is not None and not (isinstance(failure, str) and failure in names(provider)):
+        raise BadScript(f"failure: {provider} has {', '.join(sorted(names(provider)))}.")
+    if failure is not None and (status is not None or fields.get("body") is not None):
+        raise BadScript("failure: has a status and a body of its own.")
+    if after is not None and not (_is_whole(after) and after >= 0 and failure is not None):
+        raise BadScript("after: must be a whole number of events from 0, beside a failure.")
+    if not fields.keys() & set(_FIELDS):
+        raise BadScript(f"status: say what to do with one of {', '.join(_FIELDS)}.")
+    script = Script(status, headers, fields.get("body"), drop, float(delay_s), pieces, failure or "", after)
     return provider, times, script
 
 
@@ -117,7 +132,7 @@ class Book:
 
     def __init__(self, *, kept: int = KEPT, kept_bytes: int = KEPT_BYTES) -> None:
         self._lock = threading.Lock()
-        self._scripts: dict[str, deque[Script]] = {provider: deque(maxlen=kept) for provider in PROVIDERS}
+        self._scripts: dict[str, deque[Script]] = {provider: deque(maxlen=kept) for provider in VENDORS}
         self._arrivals: deque[Arrival] = deque()
         self._kept = kept
         self._kept_bytes = kept_bytes

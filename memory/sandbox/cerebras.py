@@ -70,6 +70,12 @@ def is_reasoning(model_id: str) -> bool:
     return _REASONING_MODEL.search(model_id) is not None
 
 
+def shows_reasoning(body: dict[str, Any]) -> bool:
+    """Whether the answer shows reasoning: where the model reasons and was not told not to."""
+    is_off = body.get("reasoning_effort") == "none" or body.get("disable_reasoning") is True
+    return is_reasoning(body["model"]) and not is_off
+
+
 def _check_keys(message: dict[str, Any], index: int, model_id: str) -> None:
     role = message.get("role")
     if not isinstance(role, str):

@@ -14,9 +14,11 @@ from urllib.parse import parse_qs, urlsplit
 
 import msgspec
 from msgspec import Struct
+from msgspec.structs import replace
 
 from memory.sandbox.book import BadScript, Book, Drop, Script, read_script
-from memory.sandbox.vendors import PROVIDERS, VENDORS, Vendor, find
+from memory.sandbox.failures import in_stream, told
+from memory.sandbox.vendors import VENDORS, Vendor, find
 from memory.sandbox.wire import BadJson, Refused, made_id, read_json, to_json
 
 BODY_BYTES = 32 * 1024 * 1024
@@ -28,9 +30,12 @@ log = logging.getLogger(__name__)
 
 
 class Reply(Struct, frozen=True):
+    """An answer. A stream has its `events`, of which the body is made."""
+
     status: int
     headers: dict[str, str]
-    body: bytes
+    body: bytes = b""
+    events: tuple[bytes, ...] | None = None
 
 
 class Sandbox:
@@ -63,6 +68,8 @@ class Sandbox:
         drop: Drop | None = None,
         delay_s: float = 0,
         pieces: int | None = None,
+        failure: str | None = None,
+        after: int | None = None,
     ) -> None:
         """Queue an answer, as POST /_script does. Raises ValueError with a sentence that names the field."""
         given = {
@@ -72,6 +79,8 @@ class Sandbox:
             "drop": drop,
             "delay_s": delay_s or None,
             "pieces": pieces,
+            "failure": failure,
+            "after": after,
         }
         fields = {name: value for name, value in given.items() if value is not None}
         self._server.book.queue(*read_script({"provider": provider, "times": times, **fields}))
@@ -171,7 +180,7 @@ class _Handler(BaseHTTPRequestHandler):
                 self._send(self._requests(parse_qs(url.query)))
             case path:
                 _, provider, rest = f"{path}//".split("/", 2)
-                if provider in PROVIDERS:
+                if provider in VENDORS:
                     self._play(provider, "/" + rest.rstrip("/"), raw)
                 else:
                     self._send(_sentence(404, f"There is no provider '{provider}' here."))
@@ -194,7 +203,7 @@ class _Handler(BaseHTTPRequestHandler):
         if self.command != "GET":
             return _sentence(405, "Requests are listed with GET and cleared with DELETE.")
         provider = query.get("provider", [None])[-1]
-        if provider is not None and provider not in PROVIDERS:
+        if provider is not None and provider not in VENDORS:
             return _sentence(422, f"provider: there is no provider '{provider}'.")
         return Reply(200, _json_headers(), self.server.book.listing(provider))
 
@@ -211,19 +220,21 @@ class _Handler(BaseHTTPRequestHandler):
             self._abort()
             return
         request_id = made_id("req_", raw, str(arrival.number))
-        reply = _scripted(provider, script, request_id) or self._normal(provider, path, headers, raw, request_id)
+        reply = _scripted(provider, script, request_id) or self._normal(
+            provider, path, headers, raw, request_id, script
+        )
         status = reply.status if script.status is None or reply.status >= 400 else script.status
         own = {name.lower(): value for name, value in script.headers.items()}
-        reply = Reply(status, reply.headers | own, reply.body)
+        reply = replace(reply, status=status, headers=reply.headers | own)
         # closed before the last byte is out, so that whoever has the answer finds it listed
         self.server.book.close(arrival, reply.status, script.drop)
-        self._send(reply, is_cut=script.drop == "mid", pieces=script.pieces)
+        self._send(reply, drop=script.drop, pieces=script.pieces)
 
-    def _normal(self, provider: str, path: str, headers: dict[str, str], raw: bytes, request_id: str) -> Reply:
-        """The vendor's own answer to a request: a refusal, a reply or a stream."""
-        vendor = VENDORS.get(provider)
-        if vendor is None:
-            return _sentence(501, f"The sandbox does not play {provider} yet.")
+    def _normal(
+        self, provider: str, path: str, headers: dict[str, str], raw: bytes, request_id: str, script: Script
+    ) -> Reply:
+        """The vendor's own answer to a request: a refusal, a reply, a stream, or the failure a script names."""
+        vendor = VENDORS[provider]
         try:
             found = find(provider, path)
             if found is None:
@@ -231,6 +242,8 @@ class _Handler(BaseHTTPRequestHandler):
             vendor, said = found
             if self.command != "POST":
                 raise vendor.failure(405)
+            if script.failure and script.after is None:
+                return _failing(provider, script.failure, vendor, request_id)
             vendor.authorise(headers)
             if len(raw) > BODY_BYTES:
                 raise vendor.failure(413)
@@ -245,31 +258,38 @@ class _Handler(BaseHTTPRequestHandler):
         known = {vendor.request_id_header: request_id}
         if vendor.streams or (vendor.streams is None and body.get("stream") is True):
             kind = {"content-type": vendor.stream_type, "cache-control": "no-cache"}
-            return Reply(200, kind | known, b"".join(vendor.events(body, raw)))
+            events = tuple(vendor.events(body, raw))
+            if script.failure:
+                failure = told(provider, script.failure, vendor, request_id)
+                events = (*events[: script.after], in_stream(vendor, failure))
+            return Reply(200, kind | known, events=events)
+        if script.failure:
+            return _failing(provider, script.failure, vendor, request_id)
         return Reply(200, _json_headers() | known, to_json(vendor.reply(body, raw)))
 
-    def _send(self, reply: Reply, *, is_cut: bool = False, pieces: int | None = None) -> None:
-        """Send a reply, an event stream one event a chunk or in chunks of so many bytes.
-
-        `is_cut` resets the connection after half of the body.
-        """
+    def _send(self, reply: Reply, *, drop: Drop | None = None, pieces: int | None = None) -> None:
+        """Send a reply, a stream one event a chunk or in chunks of so many bytes, whole or half of it."""
         self.send_response(reply.status)
         for name, value in reply.headers.items():
             self.send_header(name, value)
-        if reply.headers.get("content-type", "").startswith("text/event-stream"):
-            chunks = _EVENT.findall(reply.body) if pieces is None else _cut(reply.body, pieces)
-            sent = [b"%x\r\n%b\r\n" % (len(chunk), chunk) for chunk in chunks]
-            body = b"".join(sent) + b"0\r\n\r\n"
+        if reply.events is not None:
+            body = self._chunked(reply.events, drop, pieces)
             self.send_header("Transfer-Encoding", "chunked")
         else:
-            body = reply.body
+            body = reply.body[: len(reply.body) // 2] if drop == "end" else reply.body
             self.send_header("Content-Length", str(len(body)))
         if self.close_connection:
             self.send_header("Connection", "close")
         self.end_headers()
-        self.wfile.write(body[: len(body) // 2] if is_cut else body)
-        if is_cut:
+        self.wfile.write(body[: len(body) // 2] if drop == "mid" else body)
+        if drop == "mid":
             self._abort()
+
+    def _chunked(self, events: tuple[bytes, ...], drop: Drop | None, pieces: int | None) -> bytes:
+        if drop == "end":
+            events = events[: len(events) // 2]
+        chunks = events if pieces is None else _cut(b"".join(events), pieces)
+        return b"".join(b"%x\r\n%b\r\n" % (len(chunk), chunk) for chunk in chunks if chunk) + b"0\r\n\r\n"
 
     def _abort(self) -> None:
         self.server.reset_on_close(self.connection)
@@ -325,16 +345,29 @@ def _scripted(provider: str, script: Script, request_id: str) -> Reply | None:
     status = script.status or 200
     if isinstance(script.body, str):
         is_stream = script.body.startswith(("event:", "data:"))
-        kind = "text/event-stream; charset=utf-8" if is_stream else "text/plain; charset=utf-8"
-        return Reply(status, {"content-type": kind}, script.body.encode(errors="replace"))
+        sent = script.body.encode(errors="replace")
+        if is_stream:
+            kind = {"content-type": "text/event-stream; charset=utf-8"}
+            return Reply(status, kind, events=tuple(_EVENT.findall(sent)))
+        return Reply(status, {"content-type": "text/plain; charset=utf-8"}, sent)
     if script.body is not None:
         return Reply(status, _json_headers(), to_json(script.body))
     if status < 400:
         return None
-    vendor = VENDORS.get(provider)
-    if vendor is None:
-        return _sentence(status, http.client.responses.get(status, "Error"))
+    vendor = VENDORS[provider]
     return _refusal(vendor, vendor.failure(status), request_id)
+
+
+def _failing(provider: str, name: str, vendor: Vendor, request_id: str) -> Reply:
+    """A named failure in place of an answer."""
+    failure = told(provider, name, vendor, request_id)
+    if isinstance(failure.body, str):
+        kind = "text/html" if failure.body else "text/plain"
+        return Reply(failure.status, {"content-type": kind, **failure.headers}, failure.body.encode())
+    headers = _json_headers() | {vendor.request_id_header: request_id}
+    if vendor.kind_header:
+        headers[vendor.kind_header] = failure.kind
+    return Reply(failure.status, headers | dict(failure.headers), to_json(failure.body))
 
 
 def _refusal(vendor: Vendor, refused: Refused, request_id: str) -> Reply:

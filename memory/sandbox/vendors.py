@@ -3,7 +3,8 @@
 import re
 from collections.abc import Callable, Iterator, Mapping
 from functools import lru_cache
-from typing import Any
+from types import ModuleType
+from typing import Any, Literal
 from urllib.parse import unquote
 
 from msgspec import Struct
@@ -13,46 +14,81 @@ from memory.sandbox import (
     anthropic,
     anthropic_reply,
     bedrock,
+    bedrock_invoke,
     bedrock_reply,
     cerebras,
     cohere,
     cohere_reply,
+    deepseek,
+    fireworks,
     gemini,
     gemini_reply,
+    groq,
+    minimax,
+    mistral,
+    moonshot,
     openai_chat,
-    openai_reply,
     openai_responses,
     openai_responses_reply,
+    openrouter,
+    plain_hosts,
+    qwen,
+    self_hosted,
+    xai,
+    zhipu,
 )
-from memory.sandbox.wire import BadJson, Refused, words
+from memory.sandbox.openai_reply import Manner, speaking
+from memory.sandbox.wire import BadJson, Refused, made_id
 
 
 class Vendor(Struct, frozen=True):
-    """How one provider behaves: its path, what it refuses (by raising Refused), its answers and error bodies.
+    """How one provider behaves: its paths, what it refuses (by raising Refused), its answers and error bodies.
 
-    A piece `{name}` of the path stands for any text, which is put into the body under this name, unless the name
+    A piece `{name}` of a path stands for any text, which is put into the body under this name, unless the name
     begins with `_`. `failure` is what it says with a status when the request is not to blame. `reply` and `events`
     take the decoded body, already checked, and its bytes. `streams` says whether the path is one for streams; None:
-    the body says so.
+    the body says so. `errors` is the manner in which an error comes inside a stream.
     """
 
-    path: str
+    paths: tuple[str, ...]
     authorise: Callable[[Mapping[str, str]], None]
     bad_json: Callable[[BadJson], Refused]
     failure: Callable[[int], Refused]
     check: Callable[[Any], None]
     reply: Callable[[dict[str, Any], bytes], dict[str, Any]]
     events: Callable[[dict[str, Any], bytes], Iterator[bytes]]
-    error_body: Callable[[Refused, str], dict[str, Any]]
+    error_body: Callable[[Refused, str], Any]
     request_id_header: str
+    errors: Literal["anthropic", "chat", "openrouter", "responses", "gemini", "frames", "cohere"]
     streams: bool | None = None
     stream_type: str = "text/event-stream; charset=utf-8"
     kind_header: str = ""
     """Header of an error that names its kind."""
 
 
+def _chat(host: ModuleType, *paths: str, manner: Manner | None = None, **own: Any) -> Vendor:
+    """A host of the chat protocol: what its module leaves open, and `own` does not name, is as at OpenAI."""
+    reply, events = speaking(manner or Manner())
+    fields = {
+        name: own.pop(name, None) or getattr(host, name, None) or getattr(openai_chat, name)
+        for name in ("authorise", "bad_json", "failure", "check", "error_body")
+    }
+    return Vendor(
+        paths=("/v1/chat/completions", *paths),
+        reply=reply,
+        events=events,
+        request_id_header="x-request-id",
+        errors=own.pop("errors", "chat"),
+        **fields,
+    )
+
+
+def _nine(name: str, at: int, raw: bytes) -> str:
+    return made_id("", raw, f"call {at}", length=9)
+
+
 _RESPONSES = Vendor(
-    path="/v1/responses",
+    paths=("/v1/responses",),
     authorise=openai_chat.authorise,
     bad_json=openai_responses.bad_json,
     failure=openai_chat.failure,
@@ -61,26 +97,21 @@ _RESPONSES = Vendor(
     events=openai_responses_reply.events,
     error_body=openai_chat.error_body,
     request_id_header="x-request-id",
+    errors="responses",
 )
 _AZURE_RESPONSES = replace(
     _RESPONSES,
-    path="/openai/v1/responses",
+    paths=("/openai/v1/responses", "/v1/responses"),
     authorise=openai_responses.authorise_azure,
     check=openai_responses.check_azure,
     error_body=openai_responses.azure_error_body,
     request_id_header="apim-request-id",
 )
-_AZURE_CHAT = replace(
-    _AZURE_RESPONSES,
-    path="/openai/deployments/{model}/chat/completions",
-    check=openai_responses.check_azure_chat,
-    reply=openai_reply.openai_reply,
-    events=openai_reply.openai_events,
-)
 _HOSTED_RESPONSES = replace(_RESPONSES, check=openai_responses.check_host)
+_OPENAI_CHAT = _chat(openai_chat)
 
 _GEMINI = Vendor(
-    path="/{_version}/models/{model}:generateContent",
+    paths=("/{_version}/models/{model}:generateContent",),
     authorise=gemini.authorise_key,
     bad_json=gemini.bad_json,
     failure=gemini.failure,
@@ -89,113 +120,238 @@ _GEMINI = Vendor(
     events=gemini_reply.events,
     error_body=gemini.error_body,
     request_id_header="x-gemini-request-id",
+    errors="gemini",
     streams=False,
 )
 _VERTEX = replace(
     _GEMINI,
-    path="/{_place}/models/{model}:generateContent",
+    paths=("/{_place}/models/{model}:generateContent",),
     authorise=gemini.authorise_token,
     failure=gemini.vertex_failure,
     check=gemini.check_vertex,
     reply=gemini_reply.vertex_reply,
     events=gemini_reply.vertex_events,
 )
-
-VENDORS: dict[str, Vendor] = {
-    "anthropic": Vendor(
-        path="/v1/messages",
-        authorise=anthropic.authorise,
-        bad_json=anthropic.bad_json,
-        failure=anthropic.failure,
-        check=anthropic.check,
-        reply=anthropic_reply.reply,
-        events=anthropic_reply.events,
-        error_body=anthropic.error_body,
-        request_id_header="request-id",
-    ),
-    "openai": Vendor(
-        path="/v1/chat/completions",
-        authorise=openai_chat.authorise,
-        bad_json=openai_chat.bad_json,
-        failure=openai_chat.failure,
-        check=openai_chat.check,
-        reply=openai_reply.openai_reply,
-        events=openai_reply.openai_events,
-        error_body=openai_chat.error_body,
-        request_id_header="x-request-id",
-    ),
-    "cerebras": Vendor(
-        path="/v1/chat/completions",
-        authorise=cerebras.authorise,
-        bad_json=cerebras.bad_json,
-        failure=cerebras.failure,
-        check=cerebras.check,
-        reply=openai_reply.cerebras_reply,
-        events=openai_reply.cerebras_events,
-        error_body=cerebras.error_body,
-        request_id_header="x-request-id",
-    ),
-    "bedrock": Vendor(
-        path="/model/{modelId}/converse",
-        authorise=bedrock.authorise,
-        bad_json=bedrock.bad_json,
-        failure=bedrock.failure,
-        check=bedrock.check,
-        reply=bedrock_reply.reply,
-        events=bedrock_reply.events,
-        error_body=bedrock.error_body,
-        request_id_header="x-amzn-requestid",
-        streams=False,
-        kind_header="x-amzn-errortype",
-    ),
-    "cohere": Vendor(
-        path="/v2/chat",
-        authorise=cohere.authorise,
-        bad_json=cohere.bad_json,
-        failure=cohere.failure,
-        check=cohere.check,
-        reply=cohere_reply.reply,
-        events=cohere_reply.events,
-        error_body=cohere.error_body,
-        request_id_header="x-request-id",
-    ),
-    "azure": _AZURE_RESPONSES,
-    "gemini": _GEMINI,
-    "vertex": _VERTEX,
-    "deepseek": _HOSTED_RESPONSES,
-    "openrouter": replace(_HOSTED_RESPONSES, path="/api/v1/responses"),
-}
-
-PROVIDERS = words(
-    "anthropic azure bedrock cerebras cohere deepseek fireworks gemini groq huggingface minimax mistral moonshot "
-    "ollama openai openrouter other qwen together vertex vllm xai zhipu"
+_CONVERSE = Vendor(
+    # The site asks all its pretend providers below /v1.
+    paths=("/model/{modelId}/converse", "/v1/model/{modelId}/converse"),
+    authorise=bedrock.authorise,
+    bad_json=bedrock.bad_json,
+    failure=bedrock.failure,
+    check=bedrock.check,
+    reply=bedrock_reply.reply,
+    events=bedrock_reply.events,
+    error_body=bedrock.error_body,
+    request_id_header="x-amzn-requestid",
+    errors="frames",
+    streams=False,
+    kind_header="x-amzn-errortype",
 )
-"""Every provider id; those without a line above are told apart from unknown ones, and answer 501."""
+_INVOKE = replace(
+    _CONVERSE,
+    paths=("/model/{model}/invoke",),
+    check=bedrock_invoke.check,
+    reply=anthropic_reply.reply,
+    events=bedrock_invoke.events,
+)
 
-FURTHER: dict[str, tuple[Vendor, ...]] = {
-    "bedrock": (
+_LISTED: dict[str, tuple[Vendor, ...]] = {
+    "anthropic": (
+        Vendor(
+            paths=("/v1/messages",),
+            authorise=anthropic.authorise,
+            bad_json=anthropic.bad_json,
+            failure=anthropic.failure,
+            check=anthropic.check,
+            reply=anthropic_reply.reply,
+            events=anthropic_reply.events,
+            error_body=anthropic.error_body,
+            request_id_header="request-id",
+            errors="anthropic",
+        ),
+    ),
+    "openai": (_OPENAI_CHAT, _RESPONSES),
+    "azure": (
+        _AZURE_RESPONSES,
         replace(
-            VENDORS["bedrock"],
-            path="/model/{modelId}/converse-stream",
+            _AZURE_RESPONSES,
+            paths=(
+                "/openai/deployments/{model}/chat/completions",
+                "/openai/v1/chat/completions",
+                "/v1/chat/completions",
+            ),
+            check=openai_responses.check_azure_chat,
+            reply=_OPENAI_CHAT.reply,
+            events=_OPENAI_CHAT.events,
+            errors="chat",
+        ),
+    ),
+    "gemini": (
+        _GEMINI,
+        replace(_GEMINI, paths=("/{_version}/models/{model}:streamGenerateContent",), streams=True),
+        _chat(
+            plain_hosts,
+            "/v1beta/openai/chat/completions",
+            check=plain_hosts.check_gemini,
+            failure=gemini.failure,
+            error_body=plain_hosts.gemini_error_body,
+            manner=Manner(has_whole_calls=True, usage="last"),
+        ),
+    ),
+    "vertex": (
+        _VERTEX,
+        replace(_VERTEX, paths=("/{_place}/models/{model}:streamGenerateContent",), streams=True),
+    ),
+    "bedrock": (
+        _CONVERSE,
+        replace(
+            _CONVERSE,
+            paths=("/model/{modelId}/converse-stream", "/v1/model/{modelId}/converse-stream"),
             streams=True,
             stream_type=bedrock_reply.STREAM_TYPE,
         ),
-        replace(_HOSTED_RESPONSES, path="/openai/v1/responses"),
+        _INVOKE,
+        replace(
+            _INVOKE,
+            paths=("/model/{model}/invoke-with-response-stream",),
+            streams=True,
+            stream_type=bedrock_reply.STREAM_TYPE,
+        ),
+        replace(_HOSTED_RESPONSES, paths=("/openai/v1/responses", "/v1/responses")),
+        _chat(plain_hosts, "/openai/v1/chat/completions"),
     ),
-    "openai": (_RESPONSES,),
-    "gemini": (replace(_GEMINI, path="/{_version}/models/{model}:streamGenerateContent", streams=True),),
-    "vertex": (replace(_VERTEX, path="/{_place}/models/{model}:streamGenerateContent", streams=True),),
-    "azure": (_AZURE_CHAT, replace(_AZURE_CHAT, path="/openai/v1/chat/completions")),
+    "cohere": (
+        Vendor(
+            paths=("/v2/chat", "/v1/chat"),
+            authorise=cohere.authorise,
+            bad_json=cohere.bad_json,
+            failure=cohere.failure,
+            check=cohere.check,
+            reply=cohere_reply.reply,
+            events=cohere_reply.events,
+            error_body=cohere.error_body,
+            request_id_header="x-request-id",
+            errors="cohere",
+        ),
+    ),
+    "cerebras": (_chat(cerebras, manner=Manner("reasoning", cerebras.shows_reasoning)),),
+    "mistral": (
+        _chat(
+            mistral,
+            manner=Manner(
+                "chunks", mistral.is_reasoning, call_id=_nine, reply_id="", has_whole_calls=True, usage="last"
+            ),
+        ),
+    ),
+    "groq": (_chat(groq, "/openai/v1/chat/completions", manner=Manner("reasoning", groq.is_reasoning, usage="last")),),
+    "deepseek": (
+        _chat(
+            deepseek,
+            "/chat/completions",
+            manner=Manner(
+                "reasoning_content",
+                deepseek.is_thinking,
+                call_id=lambda name, at, raw: made_id(f"call_{at:02}_", raw, f"call {at}"),
+                usage="last",
+            ),
+        ),
+        replace(_HOSTED_RESPONSES, paths=("/responses", "/v1/responses")),
+    ),
+    "xai": (
+        _chat(xai, manner=Manner("reasoning_content", xai.is_reasoning, has_whole_calls=True, usage="always")),
+        replace(_RESPONSES, check=xai.check_responses, failure=xai.failure, error_body=xai.error_body),
+    ),
+    "moonshot": (
+        _chat(
+            moonshot,
+            manner=Manner(
+                "reasoning_content",
+                moonshot.is_thinking,
+                call_id=lambda name, at, raw: f"functions.{name}:{at}",
+                usage="last",
+            ),
+        ),
+    ),
+    "qwen": (
+        _chat(qwen, "/compatible-mode/v1/chat/completions", manner=Manner("reasoning_content", qwen.is_thinking)),
+    ),
+    "zhipu": (
+        _chat(
+            zhipu,
+            "/api/paas/v4/chat/completions",
+            manner=Manner("reasoning_content", zhipu.is_thinking, has_whole_calls=True, usage="last"),
+        ),
+    ),
+    "minimax": (
+        _chat(
+            minimax,
+            manner=Manner(call_id=lambda name, at, raw: made_id("call_function_", raw, length=12) + f"_{at + 1}"),
+        ),
+    ),
+    "together": (_chat(plain_hosts, manner=Manner("reasoning", plain_hosts.is_reasoning, usage="last")),),
+    "fireworks": (
+        _chat(
+            fireworks,
+            "/inference/v1/chat/completions",
+            manner=Manner("reasoning_content", plain_hosts.is_reasoning, usage="last"),
+        ),
+    ),
+    "openrouter": (
+        _chat(
+            openrouter,
+            "/api/v1/chat/completions",
+            manner=Manner(
+                "reasoning",
+                openrouter.is_reasoning,
+                call_id=lambda name, at, raw: made_id(f"tool_{at}_{name}_", raw, f"call {at}", length=20),
+                reply_id="gen-",
+                usage="always",
+                comment=b": OPENROUTER PROCESSING\n\n",
+            ),
+            errors="openrouter",
+        ),
+        replace(_HOSTED_RESPONSES, paths=("/api/v1/responses", "/v1/responses")),
+    ),
+    "huggingface": (_chat(plain_hosts, "/{_host}/v1/chat/completions", "/{_host}/v3/openai/chat/completions"),),
+    "ollama": (
+        _chat(
+            self_hosted,
+            check=self_hosted.check_ollama,
+            manner=Manner("reasoning", self_hosted.is_reasoning, has_whole_calls=True),
+        ),
+    ),
+    "vllm": (
+        _chat(
+            self_hosted,
+            check=self_hosted.check_vllm,
+            error_body=self_hosted.vllm_error_body,
+            manner=Manner(
+                "reasoning_content",
+                self_hosted.is_reasoning,
+                call_id=lambda name, at, raw: made_id("chatcmpl-tool-", raw, f"call {at}", length=32),
+            ),
+        ),
+    ),
+    "other": (
+        _chat(
+            plain_hosts,
+            "/chat/completions",
+            "/{_base}/chat/completions",
+            manner=Manner("reasoning_content", plain_hosts.is_reasoning),
+        ),
+        replace(_HOSTED_RESPONSES, paths=("/responses", "/v1/responses", "/{_base}/responses")),
+    ),
 }
-"""What a provider of `VENDORS` has on other paths."""
+VENDORS = {provider: listed[0] for provider, listed in _LISTED.items()}
+"""By provider id who speaks for it where no path says more."""
 
 
 def find(provider: str, path: str) -> tuple[Vendor, dict[str, str]] | None:
     """Who answers at a path below the provider's id, and what the path says; None when there is nothing."""
-    known = VENDORS.get(provider)
-    for vendor in (known, *FURTHER.get(provider, ())) if known else ():
-        if found := _pattern(vendor.path).fullmatch(path):
-            return vendor, {name: unquote(text) for name, text in found.groupdict().items() if name[0] != "_"}
+    for vendor in _LISTED[provider]:
+        for own in vendor.paths:
+            if found := _pattern(own).fullmatch(path):
+                return vendor, {name: unquote(text) for name, text in found.groupdict().items() if name[0] != "_"}
     return None
 
 

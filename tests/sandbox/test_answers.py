@@ -5,7 +5,6 @@ from typing import Any
 
 import pytest
 
-from memory.sandbox import Sandbox
 from memory.sandbox.answers import ECHO_CHARS, Tool, compose, sample
 from tests.sandbox.conftest import Caller
 
@@ -174,67 +173,5 @@ class TestReasoning:
 
 
 class TestStreams:
-    """Read by the vendors' own clients, which refuse a stream they can't follow."""
-
-    def test_of_anthropic_add_up_to_the_reply(self, sandbox: Sandbox) -> None:
-        import anthropic
-
-        thinking: Any = {"type": "enabled", "budget_tokens": 1024}
-        tools: Any = ANTHROPIC_TOOLS
-        asked: Any = {
-            "model": "claude-opus-4-8",
-            "max_tokens": 4096,
-            "thinking": thinking,
-            "tools": tools,
-            "messages": said("Use get_time and get_weather"),
-        }
-        # this client sends its key as a bearer token, the sandbox wants the header the API documents
-        own = {"x-api-key": "any"}
-        with anthropic.Anthropic(
-            base_url=f"{sandbox.url}/anthropic", api_key="any", default_headers=own, max_retries=0
-        ) as client:
-            with client.messages.stream(**asked) as stream:
-                streamed = stream.get_final_message()
-            whole = client.messages.create(**asked)
-
-        assert [block.type for block in streamed.content] == ["thinking", "tool_use", "tool_use"]
-        kept = ("type", "thinking", "signature", "name", "input", "text")
-        assert [[getattr(block, key, None) for key in kept] for block in streamed.content] == [
-            [getattr(block, key, None) for key in kept] for block in whole.content
-        ]
-        assert streamed.stop_reason == whole.stop_reason == "tool_use"
-        assert streamed.usage.output_tokens > 1
-
-    @pytest.mark.parametrize(("provider", "model"), [("openai", "gpt-4o"), ("cerebras", "gpt-oss-120b")])
-    def test_of_the_chat_protocol_add_up_to_the_reply(self, sandbox: Sandbox, provider: str, model: str) -> None:
-        import openai
-
-        tools: Any = OPENAI_TOOLS
-        for words in ("Hello, this is a text of some length", "Use get_time and get_weather"):
-            messages: Any = said(words)
-            with openai.OpenAI(base_url=f"{sandbox.url}/{provider}/v1", api_key="any", max_retries=0) as client:
-                chunks = list(
-                    client.chat.completions.create(
-                        model=model, messages=messages, tools=tools, stream=True, stream_options={"include_usage": True}
-                    )
-                )
-                whole = client.chat.completions.create(model=model, messages=messages, tools=tools)
-
-            deltas = [choice.delta for chunk in chunks for choice in chunk.choices]
-            message = whole.choices[0].message
-            assert "".join(delta.content or "" for delta in deltas) == (message.content or "")
-            assert "".join(getattr(delta, "reasoning", "") for delta in deltas) == getattr(message, "reasoning", "")
-            arguments = ["", ""]
-            names = []
-            for made in (call for delta in deltas for call in delta.tool_calls or []):
-                assert made.function is not None
-                arguments[made.index] += made.function.arguments or ""
-                names += [made.function.name] if made.function.name else []
-            expected = [call.function for call in message.tool_calls or [] if call.type == "function"]
-            assert names == [function.name for function in expected]
-            assert [text for text in arguments if text] == [function.arguments for function in expected]
-            assert chunks[-1].usage is not None and chunks[-1].usage.total_tokens > 0
-            assert chunks[-2].choices[0].finish_reason == whole.choices[0].finish_reason
-
     def test_refuse_before_they_start(self, anthropic: Caller) -> None:
         assert anthropic.refusal(messages=[], stream=True) == "messages: at least one message is required"

@@ -15,9 +15,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import memory.sandbox
+from memory.messages.names import PROVIDERS
 from memory.sandbox import Sandbox
 from memory.sandbox.book import Book
-from memory.sandbox.vendors import PROVIDERS, VENDORS
+from memory.sandbox.vendors import VENDORS
 from tests.sandbox.conftest import HEADERS, PATHS, Caller
 
 HELLO = [{"role": "user", "content": "Hello"}]
@@ -72,6 +73,24 @@ VALID: dict[str, dict[str, Any]] = {
     },
     "cerebras": {"model": "gpt-oss-120b", "reasoning_effort": "low", "tools": CHAT_TOOLS, "messages": CHAT},
 }
+HOSTED = [
+    *CHAT[:1],
+    {"role": "user", "content": [{"type": "text", "text": "Hello"}]},
+    {
+        "role": "assistant",
+        "content": "Hm.",
+        "tool_calls": [{"id": "aaaaaaaaa", **CALL}, {"id": "bbbbbbbbb", **CALL}],
+    },
+    {"role": "tool", "tool_call_id": "aaaaaaaaa", "content": "one"},
+    {"role": "tool", "tool_call_id": "bbbbbbbbb", "content": "two"},
+    {"role": "assistant", "content": "Both."},
+    {"role": "user", "content": "look_up"},
+]
+VALID |= {
+    provider: {"model": "m/any", "tools": CHAT_TOOLS, "tool_choice": "auto", "messages": HOSTED}
+    for provider, path in PATHS.items()
+    if path.endswith("/v1/chat/completions") and provider not in VALID
+}
 NONSENSE = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(max_size=4),
     lambda inner: st.lists(inner, max_size=2) | st.dictionaries(st.sampled_from(["type", "text", "id"]), inner),
@@ -87,13 +106,8 @@ def places(value: Any) -> Iterator[tuple[Any, Any]]:
 
 
 class TestRoutes:
-    @pytest.mark.parametrize("provider", sorted(PROVIDERS - VENDORS.keys()))
-    def test_of_providers_not_played_say_so(self, client: httpx.Client, provider: str) -> None:
-        for method, path in (("POST", "v1/chat/completions"), ("GET", ""), ("POST", "models/x:generateContent?key=k")):
-            response = client.request(method, f"/{provider}/{path}", json={})
-
-            assert response.status_code == 501
-            assert response.json()["error"]["message"] == f"The sandbox does not play {provider} yet."
+    def test_are_there_for_every_provider(self) -> None:
+        assert VENDORS.keys() == set(PROVIDERS)
 
     def test_of_unknown_providers_are_not_found(self, client: httpx.Client) -> None:
         assert client.post("/nobody/v1/messages", json={}).status_code == 404
@@ -106,7 +120,7 @@ class TestRoutes:
         assert client.post(f"/{provider}/v1/other", json={}, headers=headers).status_code == 404
         assert client.get(PATHS[provider], headers=headers).status_code == 405
         query = client.post(f"{PATHS[provider]}?beta=true", json={}, headers=headers)
-        assert query.status_code == 400
+        assert query.status_code in (400, 422)
 
     def test_need_no_length(self, client: httpx.Client) -> None:
         pieces = [b'{"model": "gpt-4o", "messages": [{"role": ', b'"user", "content": "In pieces"}]}']
@@ -125,7 +139,7 @@ class TestRoutes:
             assert raw.recv(100).startswith(b"HTTP/1.1 400 ")
 
     @pytest.mark.parametrize("provider", VALID)
-    @settings(max_examples=300, suppress_health_check=[HealthCheck.function_scoped_fixture])
+    @settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
     @given(data=st.data())
     def test_answer_any_nonsense(self, client: httpx.Client, data: st.DataObject, provider: str) -> None:
         body = copy.deepcopy(VALID[provider])
@@ -138,7 +152,7 @@ class TestRoutes:
             del container[key]
         response = client.post(PATHS[provider], json=body, headers=HEADERS[provider])
 
-        assert response.status_code in (200, 400)
+        assert response.status_code in (200, 400, 422)
 
 
 class TestScripts:
@@ -229,12 +243,6 @@ class TestScripts:
         assert b"".join(pieces) == whole
         assert {len(piece) for piece in pieces[:-1]} == {7}
 
-    def test_work_for_providers_not_played(self, sandbox: Sandbox, client: httpx.Client) -> None:
-        sandbox.script("groq", status=429, body={"error": {"message": "Slow down"}})
-
-        assert client.post("/groq/openai/v1/chat/completions", json={}).json() == {"error": {"message": "Slow down"}}
-        assert client.post("/groq/openai/v1/chat/completions", json={}).status_code == 501
-
     @pytest.mark.parametrize(
         ("fields", "named"),
         [
@@ -257,6 +265,12 @@ class TestScripts:
             ({"provider": "openai", "delay_s": "1"}, "delay_s"),
             ({"provider": "openai", "delay_s": 3601}, "delay_s"),
             ({"provider": "openai", "delay": 1}, "delay"),
+            ({"provider": "openai", "failure": "tired"}, "failure"),
+            ({"provider": "openai", "failure": 500}, "failure"),
+            ({"provider": "openai", "failure": "capacity"}, "failure"),
+            ({"provider": "openai", "failure": "overloaded", "status": 500}, "failure"),
+            ({"provider": "openai", "after": 1}, "after"),
+            ({"provider": "openai", "failure": "overloaded", "after": -1}, "after"),
             ({"provider": "openai", "pieces": 0}, "pieces"),
             ({"provider": "openai", "pieces": 1.5}, "pieces"),
         ],
