@@ -172,8 +172,8 @@ class _OpenCalls:
     ) -> dict[str, Any] | None:
         """Give the result to its call when that stands in `turn`; else a part that holds the result alone.
 
-        Meant is the nearest message with an open call of the id, and in it the first (parallel calls are answered in
-        order). A result inside an assistant message belongs to a hosted call first, any other to a client's.
+        Meant is the first open call of the id in the turn: parallel calls are answered in order. A result inside an
+        assistant message belongs to a hosted call first, any other to a client's.
         """
         open_calls = self._by_id.get(result.call_id, [])
         at = len(open_calls)
@@ -181,8 +181,7 @@ class _OpenCalls:
             at -= 1
         if in_turn := range(at, len(open_calls)):
             fitting = [i for i in in_turn if bool(open_calls[i][1].get("providerExecuted")) is is_inside] or in_turn
-            nearest = open_calls[fitting[-1]][0]
-            part = open_calls.pop(next(i for i in fitting if open_calls[i][0] is nearest))[1]
+            part = open_calls.pop(fitting[0])[1]
             part["toolInvocation"].update(outcome(result.output))
             if options := without_orphan_mark(result.options or {}):
                 part["providerMetadata"] = _joined(part.get("providerMetadata") or {}, options)

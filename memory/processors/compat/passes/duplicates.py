@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from memory.messages.prompt import Message, Output, Part, Prompt, ToolCall, ToolResult
 from memory.processors.changes import Change, spot_of
-from memory.processors.compat.passes.facts import Facts
+from memory.processors.compat.passes.facts import Facts, facts_of
 from memory.profiles.profile import Profile
 
 
@@ -30,6 +30,7 @@ def part_repeated_ids(prompt: Prompt, profile: Profile, facts: Facts, rule: str)
             continue
         sent: dict[str, list[ToolCall]] = {}
         parts: list[Part] = []
+        here = {part.id for part in message.parts if isinstance(part, ToolCall)}
         taken = used if profile.unique_ids == "thread" else set()
         for part in message.parts:
             if not isinstance(part, ToolCall):
@@ -42,11 +43,10 @@ def part_repeated_ids(prompt: Prompt, profile: Profile, facts: Facts, rule: str)
                 continue
             new = part
             if part.id in taken:
-                new = replace(part, id=next(form for form in _forms(part.id) if form not in facts.tool_ids))
+                new = replace(part, id=next(form for form in _forms(part.id) if form not in taken | here))
                 reason = "Two calls have the same id; the later one gets its own, as does its result."
                 changes.append(Change(rule, reason, "same", spot_of(message, part), part.id, new.id))
             taken.add(new.id)
-            facts.tool_ids[new.id] = None
             same.append(new)
             parts.append(new)
         if all(a is b for a, b in zip(parts, message.parts, strict=False)) and len(parts) == len(message.parts):
@@ -54,7 +54,10 @@ def part_repeated_ids(prompt: Prompt, profile: Profile, facts: Facts, rule: str)
         messages[i] = replace(message, content=tuple(parts))
         facts.has_unpaired = True  # perhaps: a second result of the call that was left out
         _rename_results(messages, i + 1, {old: [call.id for call in calls] for old, calls in sent.items()})
-    return prompt.with_messages(messages), changes
+    out = prompt.with_messages(messages)
+    if out is not prompt:
+        facts.tool_ids = facts_of(out).tool_ids
+    return out, changes
 
 
 def _forms(call_id: str) -> Iterator[str]:
