@@ -29,6 +29,7 @@ PROFILES: tuple[Profile, ...] = (
     *anthropic.ELSEWHERE,
     *openai_chat.ALL,
     openai_responses.PROFILE,
+    *openai_responses.ELSEWHERE,
     azure.CHAT,
     azure.RESPONSES,
     *gemini.ALL,

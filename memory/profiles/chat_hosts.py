@@ -228,7 +228,18 @@ SELF_HOSTED = tuple(
     for name, title in (("vllm", "vLLM"), ("ollama", "Ollama"))
 )
 
+VLLM_QWEN = replace(
+    SELF_HOSTED[0],
+    id="vllm-qwen",
+    models=("*[qQ]wen3.[5-9]*", "*[qQ]wen[4-9]*"),
+    system_between=False,
+    merge_roles=("system",),
+    rules={"input-object": "vllm-arguments-json"},
+)
+"""Its template takes one system message, at the beginning."""
+
 ALL = (
+    VLLM_QWEN,
     MAGISTRAL, MISTRAL, GROQ, DEEPSEEK_CHAT, DEEPSEEK, XAI, MOONSHOT_PLAIN, MOONSHOT, QWEN, ZHIPU, MINIMAX, FIREWORKS,
     OPENROUTER_MISTRAL, OPENROUTER, *SELF_HOSTED,
 )  # fmt: skip

@@ -1,5 +1,7 @@
 """OpenAI's models on Responses."""
 
+from msgspec.structs import replace
+
 from memory.profiles.profile import Fact, IdFormat, Profile
 
 PROFILE = Profile(
@@ -36,3 +38,14 @@ PROFILE = Profile(
         Fact("openai-responses-reasoning-foreign", "reasoning items have ids of this API", "2026-09-01"),
     ),
 )
+
+ELSEWHERE = tuple(
+    replace(PROFILE, id=f"{provider}-responses", provider=provider, title=f"{title} Responses")
+    for provider, title in (
+        ("xai", "xAI"),
+        ("deepseek", "DeepSeek"),
+        ("bedrock", "Bedrock"),
+        ("openrouter", "OpenRouter"),
+    )
+)
+"""Hosts of the same API."""

@@ -49,7 +49,7 @@ MODELS = {
     "zhipu": "glm-4.7",
 }
 TARGETS = [(provider, entry.protocol) for provider, entry in ENTRIES.items()] + [
-    (provider, "openai-responses") for provider in ("openai", "azure")
+    (provider, "openai-responses") for provider in ("openai", "azure", "xai")
 ]
 
 

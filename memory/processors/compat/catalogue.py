@@ -14,9 +14,6 @@ from memory.profiles import PROFILES
 Confidence = Literal["documented", "several reports", "single report", "unverified wording"]
 
 
-State = Literal["on", "report", "off", "reactive"]
-
-
 class RuleInfo(Struct, frozen=True):
     """One rule. `acts` is when; `family` the reference system's name for it, empty where it has none."""
 
@@ -27,7 +24,7 @@ class RuleInfo(Struct, frozen=True):
     confidence: Confidence
     why: str
     family: str = ""
-    default: State = "on"
+    default: Literal["on", "report", "off"] = "on"
 
 
 _BEFORE: Literal["before the call"] = "before the call"
@@ -403,8 +400,7 @@ def _further() -> Iterator[RuleInfo]:
             if rule in _UNVERIFIED:
                 confidence = "unverified wording"
             acts = _AFTER if rule in _REACTIVE else _BEFORE
-            default: State = "reactive" if rule in _REACTIVE else "on"
-            yield RuleInfo(rule, provider, title, acts, confidence, why, "", default)
+            yield RuleInfo(rule, provider, title, acts, confidence, why)
 
 
 _ALL += tuple(_further())
@@ -431,3 +427,8 @@ def rule_ids(name: str) -> list[str]:
 def default_state(rule: str) -> str:
     info = RULES.get(rule)
     return info.default if info else "on"
+
+
+def waits_for_error(rule: str) -> bool:
+    """Whether the rule acts on a request only once an error of the run asked for it."""
+    return rule in _REACTIVE

@@ -25,7 +25,7 @@ from memory.messages.stored import StoredMessage, content_of, origin_of
 from memory.processors.base import ProcessAPIErrorArgs, ProcessLLMRequestArgs, PromptResult, Repair, Retry, Switches
 from memory.processors.changes import Change, Finding, changes_by_comparison
 from memory.processors.compat import reference
-from memory.processors.compat.catalogue import default_state
+from memory.processors.compat.catalogue import default_state, waits_for_error
 from memory.processors.compat.errors import texts_of
 from memory.processors.compat.faults import STRICT, known_faults
 from memory.processors.compat.passes import CATALOGUE, Step
@@ -273,7 +273,8 @@ def run_steps(
             continue
         rule = profile.rule(step.fault)
         state = switches.state(rule, default_state(rule))
-        if state == "off" or (state == "reactive" and not forced):
+        waits = state == "reactive" or (state == "on" and waits_for_error(rule))
+        if state == "off" or (waits and not forced):
             continue
         facts.call.is_forced = forced
         needs = dict(facts.call.needs)

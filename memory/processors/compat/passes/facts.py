@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Any
 
 import msgspec
 from msgspec import Struct, field
 
-from memory.messages.prompt import Prompt, Reasoning, Text, ToolCall, ToolResult
+from memory.messages.prompt import File, Prompt, Reasoning, Text, ToolCall, ToolResult
 from memory.processors.compat.passes.call import Call
 
 
@@ -37,6 +38,7 @@ class Facts(Struct):
 def facts_of(prompt: Prompt, declared_tools: Iterable[str] = ()) -> Facts:
     """Facts of a prompt; names of declared tools count after those of the history."""
     facts = Facts({}, {})
+    said: list[Any] = []  # what may hold half a character: ASCII can't, and knowing that costs nothing
     asked: list[str] = []  # client calls of the message before, which the next one has to answer
     for message in prompt.messages:
         if message.options is not None and message.role == "user":
@@ -47,6 +49,8 @@ def facts_of(prompt: Prompt, declared_tools: Iterable[str] = ()) -> Facts:
         if isinstance(message.content, str):
             if not message.content or message.content.isspace():
                 facts.has_blank_text = True
+            if not message.content.isascii():
+                said.append(message.content)
         else:
             if not message.content:
                 facts.has_blank_text = True
@@ -55,6 +59,8 @@ def facts_of(prompt: Prompt, declared_tools: Iterable[str] = ()) -> Facts:
                 if type(part) is Text:
                     if not part.text or part.text.isspace():
                         facts.has_blank_text = True
+                    if not part.text.isascii():
+                        said.append(part.text)
                     if part.options is not None:
                         facts.has_options_on_text = True
                 elif type(part) is ToolCall:
@@ -62,6 +68,8 @@ def facts_of(prompt: Prompt, declared_tools: Iterable[str] = ()) -> Facts:
                         facts.has_repeated_id = True
                     if type(part.input) is not dict:
                         facts.has_odd_input = True
+                    if part.input:
+                        said.append(part.input)
                     facts.tool_ids[part.id] = None
                     facts.tool_names[part.name] = None
                     if part.pending:
@@ -75,29 +83,34 @@ def facts_of(prompt: Prompt, declared_tools: Iterable[str] = ()) -> Facts:
                     facts.tool_ids[part.call_id] = None
                     facts.tool_names[part.name] = None
                     answers.append(part.call_id)
+                    said.append(part.output.value)
                     if part.output.type == "content":
                         facts.has_media_result = facts.has_file = True  # a pass may move media out of results
                 elif type(part) is Reasoning:
                     facts.has_reasoning = True
+                    if not part.text.isascii():
+                        said.append(part.text)
                 else:
                     facts.has_file = True
+                    if isinstance(part, File) and part.filename:
+                        said.append(part.filename)
         if message.role == "tool":
             if answers != asked:
                 facts.has_unpaired = True
         elif asked or (answers and not set(answers) <= set(hosted)):
             facts.has_unpaired = True
         asked = calls
-    facts.has_odd_text = _may_hold_halves(prompt)
+    facts.has_odd_text = _may_hold_halves(said)
     facts.has_unpaired |= facts.has_pending or bool(asked)
     for name in declared_tools:
         facts.tool_names.setdefault(name)
     return facts
 
 
-def _may_hold_halves(prompt: Prompt) -> bool:
-    """Whether the prompt can't be written as UTF-8: the encoder finds that out faster than any walk."""
+def _may_hold_halves(values: list[Any]) -> bool:
+    """Whether something can't be written as UTF-8: the encoder finds that out faster than any walk."""
     try:
-        _encoder.encode(prompt)
+        _encoder.encode(values)
     except (UnicodeError, TypeError, ValueError, OverflowError, RecursionError):
         return True
     return False

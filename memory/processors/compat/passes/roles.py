@@ -33,7 +33,8 @@ def merge_neighbours(prompt: Prompt, profile: Profile, _: Facts, rule: str) -> t
         changes.append(
             Change(rule, reason, "reshaped", Spot(message.id), message.role, f"joined to the {last.role} before")
         )
-        out[-1] = replace(last, content=last.parts + message.parts, options=message.options or last.options)
+        content = f"{last.text}\n\n{message.text}" if message.role == "system" else last.parts + message.parts
+        out[-1] = replace(last, content=content, options=message.options or last.options)
     return prompt.with_messages(out), changes
 
 
