@@ -92,5 +92,5 @@ def test_check_leaves_the_thread_alone() -> None:
     ]
     before = json.dumps(thread)
     found = check("t", thread, ModelRef("cerebras", "zai-glm-4.7"))
-    assert [(one.message, one.rule, one.loss) for one in found] == [(2, "cerebras-reasoning-content", "reasoning hidden")]
+    assert [(one.message, one.rule) for one in found] == [(2, "cerebras-reasoning-content")]
     assert json.dumps(thread) == before

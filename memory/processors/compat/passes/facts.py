@@ -27,6 +27,8 @@ class Facts(Struct):
     has_hosted_call: bool = False
     has_media_result: bool = False
     has_system_turn: bool = False
+    has_options: bool = False
+    """Some message or part carries options of a provider."""
     has_odd_input: bool = False
     """Arguments of some call are no JSON object."""
     has_repeated_id: bool = False
@@ -41,8 +43,10 @@ def facts_of(prompt: Prompt, declared_tools: Iterable[str] = ()) -> Facts:
     said: list[Any] = []  # what may hold half a character: ASCII can't, and knowing that costs nothing
     asked: list[str] = []  # client calls of the message before, which the next one has to answer
     for message in prompt.messages:
-        if message.options is not None and message.role == "user":
-            facts.has_system_turn = True  # perhaps: the pass looks closer
+        if message.options is not None:
+            facts.has_options = True
+            if message.role == "user":
+                facts.has_system_turn = True  # perhaps: the pass looks closer
         answers: list[str] = []
         calls: list[str] = []
         hosted: list[str] = []
@@ -55,6 +59,8 @@ def facts_of(prompt: Prompt, declared_tools: Iterable[str] = ()) -> Facts:
             if not message.content:
                 facts.has_blank_text = True
             for part in message.content:
+                if part.options is not None:
+                    facts.has_options = True
                 # By exact type: this loop meets every part of every prompt, and patterns cost more.
                 if type(part) is Text:
                     if not part.text or part.text.isspace():

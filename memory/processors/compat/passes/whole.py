@@ -35,8 +35,8 @@ def declare_called_tools(prompt: Prompt, profile: Profile, facts: Facts, rule: s
     return prompt, [Change(rule, reason, "reshaped", Spot(""), None, {"declared": list(called)})]
 
 
-def marks_too_many(profile: Profile, _: Facts) -> bool:
-    return profile.cache_markers > 0
+def marks_too_many(profile: Profile, facts: Facts) -> bool:
+    return profile.cache_markers > 0 and facts.has_options
 
 
 def limit_cache_markers(prompt: Prompt, profile: Profile, _: Facts, rule: str) -> tuple[Prompt, list[Change]]:
@@ -45,7 +45,7 @@ def limit_cache_markers(prompt: Prompt, profile: Profile, _: Facts, rule: str) -
         (i, j)
         for i, message in enumerate(prompt.messages)
         for j, holder in enumerate((message, *message.parts))
-        if _marker(holder.options, profile.namespace) is not None
+        if holder.options is not None and _marker(holder.options, profile.namespace) is not None
     ]
     system = [place for place in marked if prompt.messages[place[0]].role == "system"]
     rest = [place for place in marked if place not in system]
