@@ -41,6 +41,7 @@ def chain_for(
     resource_id: str | None,
     rules: Mapping[str, str] | None = None,
     state: dict[str, dict[str, Any]] | None = None,
+    counts: dict[str, int] | None = None,
     read_only: bool = False,
 ) -> Chain:
     """An agent's processors, ready for one run; without an agent the default ones.
@@ -66,6 +67,7 @@ def chain_for(
         request_context={"MastraMemory": memory},
         switches=switches.with_states(_states(rules or {})),
         state=state,
+        counts=counts,
     )
 
 

@@ -118,7 +118,7 @@ def prepare(caller: Principal, agent_id: str, request: GenerateRequest) -> Prepa
     run = _open_run(caller, agent, request, status="prepared")
     ref = ModelRef(run.provider, run.model_id)
     before = _continued(run)
-    chain, listed = _chain_and_list(run, agent, state=before.get("processors"))
+    chain, listed = _chain_and_list(run, agent, before)
     kept = _add_system(run, agent, listed)
     target = ProviderModel(connection_for(ref.provider, with_key=False), ref, _settings(ref, agent, kept))
     try:
@@ -356,7 +356,7 @@ def _turn(run: Run, agent: Agent, ledger: Ledger, wait: Wait) -> Turn:
     ref = ModelRef(run.provider, run.model_id)
     target = connection_for(ref.provider, with_key=True)
     before = _continued(run)
-    chain, listed = _chain_and_list(run, agent, state=before.get("processors"))
+    chain, listed = _chain_and_list(run, agent, before)
     kept = _add_system(run, agent, listed)
     Run.objects.filter(id=run.id).update(rules_hash=_rules_hash(chain))
     ledger.begin(chain, listed, target)
@@ -390,9 +390,8 @@ def _settings(ref: ModelRef, agent: Agent, kept: Mapping[str, Any]) -> Settings:
     return settings_for(ref, agent.settings, kept.get("settings"), tools=tools, tool_choice=kept.get("tool_choice"))
 
 
-def _chain_and_list(
-    run: Run, agent: Agent, *, state: dict[str, dict[str, Any]] | None = None
-) -> tuple[Chain, MessageList]:
+def _chain_and_list(run: Run, agent: Agent, before: Mapping[str, Any]) -> tuple[Chain, MessageList]:
+    """The run's processors, with the states and counts of the run it goes on with, and the list of its input."""
     storage = DjangoStorage(written_by=f"agent:{agent.id}", run_id=run.id)
     chain = chain_for(
         agent,
@@ -400,7 +399,8 @@ def _chain_and_list(
         storage=storage,
         thread_id=run.thread_id,
         resource_id=run.resource_id,
-        state=state,
+        state=before.get("processors"),
+        counts=before.get("counts"),
     )
     listed = MessageList(thread_id=run.thread_id, resource_id=run.resource_id)
     listed.add(msgspec.json.decode(run.input), "input")
@@ -687,7 +687,7 @@ def _close_interrupted(run: Run) -> None:
     error = "The process that ran this turn ended before the turn did."
     if run.agent is not None and came:
         try:
-            chain, listed = _chain_and_list(run, run.agent)
+            chain, listed = _chain_and_list(run, run.agent, {})
             chain.process_input(listed)
             known = {entry.message["id"] for entry in listed.entries if entry.was_loaded}
             for message in came:

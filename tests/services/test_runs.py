@@ -248,6 +248,18 @@ class TestTools:
         body = sandbox.requests()[-1]["body"]
         assert body["messages"][-1]["content"][0]["type"] == "tool_result"
 
+    def test_what_was_counted_for_the_run_goes_on_counting(self, agent_id: str, sandbox: Sandbox) -> None:
+        asked = generate(caller(), agent_id, GenerateRequest(messages="please lookup", thread_id="t-1", tools=TOOLS))
+        counted = {"provider-history-compat|some-rule": 1}
+        state = json.loads(Run.objects.get(id=asked.run_id).state) | {"counts": counted}
+        Run.objects.filter(id=asked.run_id).update(state=json.dumps(state))
+        output = {"type": "text", "value": "found it"}
+        call_id = asked.tool_calls[0]["id"]
+        result = {"type": "tool-result", "toolCallId": call_id, "toolName": "lookup", "output": output}
+        message = {"role": "tool", "content": [result]}
+        done = generate(caller(), agent_id, GenerateRequest(messages=[message], thread_id="t-1", tools=TOOLS))
+        assert json.loads(Run.objects.get(id=done.run_id).state)["counts"] == counted
+
     def test_declared_tools_reach_the_provider_though_past_calls_are_filtered(self, sandbox: Sandbox) -> None:
         agent = agents.create_agent(
             caller(),
