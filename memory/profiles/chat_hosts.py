@@ -235,6 +235,7 @@ VLLM_QWEN = replace(
     system_between=False,
     merge_roles=("system",),
     rules={"input-object": "vllm-arguments-json"},
+    facts=SELF_HOSTED[0].facts[:1],
 )
 """Its template takes one system message, at the beginning."""
 

@@ -66,3 +66,8 @@ def known_faults(texts: Sequence[str], profile: Profile) -> Iterator[tuple[str, 
     own = set(profile.rules.values())
     for rule in sorted(found, key=lambda rule: (rule not in own, not rule.startswith(f"{profile.provider}-"))):
         yield rule, _FAULTS[rule]
+
+
+def known_rules() -> frozenset[str]:
+    """Rules whose error is known by its words."""
+    return frozenset(_COMPILED)
