@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, Self
 
 import msgspec
 from django.conf import settings as django_settings
@@ -13,16 +13,19 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from memory.errors import InvalidInput, ProviderError
-from memory.messages.names import ModelRef
+from memory.messages.names import ModelRef, model_ref
 from memory.messages.prompt import Part, ToolCall
 from memory.models import Agent
 from memory.processors import Chain, HistoryStorage, PromptResult, Switches
+from memory.processors.base import model_text
+from memory.processors.chain import StepSettings
 from memory.processors.compat.catalogue import rule_ids
 from memory.processors.config import build_lists, default_lists
 from memory.providers import wire_module
 from memory.providers.calls import request_for
 from memory.providers.http import Client, Connection, Exchange
 from memory.providers.wire import Chunk, Encoded, Finished, Reply, Settings, Tool, Usage
+from memory.services.connections import connection_for
 from memory.services.rules import switches_for
 
 
@@ -203,6 +206,29 @@ class ProviderModel:
     def call_settings(self) -> Mapping[str, Any]:
         """Further keys of the request, which rules about the whole request look at."""
         return self.settings.extra
+
+    def for_step(self, asked: StepSettings) -> Self:
+        """This model as a step hook wants it for one call. What the hook left alone stays.
+
+        Model settings are those of an agent, provider options further keys of the request under the provider's id.
+        Raises InvalidInput for a model without a connection, and for settings that can't be.
+        """
+        ref = asked.model if isinstance(asked.model, ModelRef) else model_ref(model_text(asked.model))
+        connection = self.connection
+        if ref.provider != self.ref.provider:
+            connection = connection_for(ref.provider, with_key=self._client is not None)
+        kept = self.settings
+        base: dict[str, Any] = {"max_tokens": kept.max_tokens, "temperature": kept.temperature, "top_p": kept.top_p}
+        base |= {"stop": list(kept.stop), "extra": dict(kept.extra)}
+        settings = settings_for(ref, base, asked.model_settings, tools=asked.tools or kept.tools)
+        if asked.active_tools is not None:
+            active = tuple(tool for tool in settings.tools if tool.name in asked.active_tools)
+            settings = replace(settings, tools=active)
+        choice = kept.tool_choice if asked.tool_choice is None else _tool_choice(asked.tool_choice)
+        own = asked.provider_options.get(ref.provider)
+        extra = {**settings.extra, **own} if isinstance(own, Mapping) else settings.extra
+        settings = replace(settings, tool_choice=choice, extra=extra)
+        return type(self)(connection, ref, settings, self._client, on_chunk=self._on_chunk)
 
     def encode(self, result: PromptResult) -> Outbound:
         """The exact bytes for a prompt, with tools declared under the names the history has them."""

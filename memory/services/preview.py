@@ -121,7 +121,11 @@ def show(chain: Chain, listed: MessageList, target: ProviderModel, *, step_numbe
     chain.process_input(listed)
     if step_number:
         listed.begin_step(str(ref))
-    chain.process_input_step(listed, StepSettings(model=ref), step_number=step_number)
+    settings = StepSettings(model=ref)
+    chain.process_input_step(listed, settings, step_number=step_number)
+    if settings != StepSettings(model=ref):
+        target = target.for_step(settings)
+        ref, connection = target.ref, target.connection
     result = chain.process_llm_request(
         listed.to_prompt(),
         listed,

@@ -369,10 +369,25 @@ class Clumsy:
         raise ValueError("stumbled")
 
 
+class Switcher:
+    """Sends each step elsewhere, with other settings."""
+
+    id = "switcher"
+    name = "Switcher"
+
+    def process_input_step(self, args: Any) -> dict[str, Any]:
+        return {
+            "model": "openai/gpt-4o",
+            "modelSettings": {"temperature": 0.5},
+            "activeTools": ["lookup"],
+            "providerOptions": {"openai": {"user": "u-1"}, "anthropic": {"top_k": 3}},
+        }
+
+
 class TestOwnProcessors:
     @pytest.fixture(autouse=True)
     def registered(self, settings: Any) -> None:
-        settings.COMPAT_ADMIN_PROCESSORS = [f"{__name__}.Killjoy", f"{__name__}.Clumsy"]
+        settings.COMPAT_ADMIN_PROCESSORS = [f"{__name__}.{name}" for name in ("Killjoy", "Clumsy", "Switcher")]
 
     def test_a_tripwire_stops_the_run_with_its_reason(self, sandbox: Sandbox) -> None:
         values = {**REFERENCE, "id": "stopped", "input_processors": ["killjoy"]}
@@ -389,6 +404,23 @@ class TestOwnProcessors:
         result = generate(caller(), agent.id, GenerateRequest(messages="hello", thread_id="t-1"))
         event = RunEvent.objects.get(run_id=result.run_id, type="processor-failed")
         assert json.loads(event.data)["message"] == "ValueError: stumbled"
+
+
+    def test_one_may_change_model_and_settings_of_a_step(self, sandbox: Sandbox) -> None:
+        values = {**REFERENCE, "id": "switched", "input_processors": ["switcher"]}
+        agent = agents.create_agent(caller(), values)
+        tools = [*TOOLS, {"name": "other", "parameters": {"type": "object"}}]
+        request = GenerateRequest(messages="hello", thread_id="t-1", tools=tools)
+        shown = runs.prepare(caller(), agent.id, request).shown
+        result = generate(caller(), agent.id, request)
+        (sent,) = sandbox.requests()
+        assert sent["path"] == "/openai/v1/chat/completions"
+        body = sent["body"]
+        assert (body["model"], body["temperature"], body["user"], "top_k" in body) == ("gpt-4o", 0.5, "u-1", False)
+        assert [tool["function"]["name"] for tool in body["tools"]] == ["lookup"]
+        assert msgspec.json.decode(shown.request.body) == body
+        row = Message.objects.get(thread_id="t-1", message_id=result.message_ids[-1])
+        assert json.loads(row.content)["metadata"]["provider"] == "openai"
 
 
 class TestRerun:
