@@ -9,7 +9,7 @@ from typing import Literal
 
 from msgspec import Struct
 
-AuthStyle = Literal["x-api-key", "x-goog-api-key", "bearer", "none"]
+AuthStyle = Literal["api-key", "x-api-key", "x-goog-api-key", "bearer", "none"]
 
 
 class ProviderEntry(Struct, frozen=True):
@@ -57,6 +57,7 @@ _ALL = (
         "Azure OpenAI",
         "openai-chat",
         "",
+        auth="api-key",
         key_variable="AZURE_OPENAI_API_KEY",
         max_tokens="max_completion_tokens",
     ),

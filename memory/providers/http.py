@@ -115,7 +115,7 @@ def headers_for(connection: Connection, *, with_key: bool) -> dict[str, str]:
     if key := connection.key.strip():
         _check_value(key, f"the key of {connection.provider}")
         match _auth_style(connection):
-            case "x-api-key" | "x-goog-api-key" as name:
+            case "api-key" | "x-api-key" | "x-goog-api-key" as name:
                 headers[name] = key
             case _:
                 headers["authorization"] = f"Bearer {key}"
@@ -125,7 +125,7 @@ def headers_for(connection: Connection, *, with_key: bool) -> dict[str, str]:
 def _auth_style(connection: Connection) -> AuthStyle:
     """How a key is shown: as the provider's own protocol wants it, else as the protocol does elsewhere."""
     entry = entry_for(connection.provider)
-    if connection.protocol == entry.protocol:
+    if connection.protocol == entry.protocol or (entry.auth == "api-key" and connection.protocol.startswith("openai-")):
         return entry.auth
     return "x-api-key" if connection.protocol == "anthropic-messages" else "bearer"
 

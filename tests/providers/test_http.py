@@ -86,6 +86,8 @@ class TestConnection:
             ("openai", "openai-chat", "authorization", f"Bearer {KEY}"),
             ("minimax", "anthropic-messages", "x-api-key", KEY),
             ("gemini", "gemini-contents", "x-goog-api-key", KEY),
+            ("azure", "openai-chat", "api-key", KEY),
+            ("azure", "openai-responses", "api-key", KEY),
             ("gemini", "openai-chat", "authorization", f"Bearer {KEY}"),
             ("ollama", "openai-chat", "authorization", f"Bearer {KEY}"),
         ],
