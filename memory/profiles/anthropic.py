@@ -25,6 +25,7 @@ PROFILE = Profile(
     last_user="thinking",
     trims_last_text=True,
     cache_markers=4,
+    image_limits=True,
     rules={
         "tool-id": "anthropic-tool-id-charset",
         "reasoning": "anthropic-thinking-signature-missing",
@@ -38,6 +39,7 @@ PROFILE = Profile(
         "input-object": "anthropic-tool-input-object",
         "duplicate-id": "anthropic-tool-id-duplicate",
         "media-type": "anthropic-image-unreadable",
+        "image-size": "anthropic-image-dimensions",
         "last-user": "anthropic-prefill-unsupported",
         "trailing-space": "anthropic-trailing-whitespace",
         "cache-markers": "anthropic-cache-control-limit",
@@ -56,6 +58,7 @@ PROFILE = Profile(
         Fact("anthropic-tool-input-object", "prism-php/prism#659", "2026-09-01"),
         Fact("anthropic-tool-id-duplicate", "trycua/cua#524", "2026-09-01"),
         Fact("anthropic-image-unreadable", "home-assistant/core#167208", "2026-09-01"),
+        Fact("anthropic-image-dimensions", "Claude documentation: vision", "2026-09-01"),
         Fact("anthropic-prefill-unsupported", "ericc-ch/copilot-api#261", "2026-09-01"),
         Fact("anthropic-trailing-whitespace", "langchain-ai/langchain#35071", "2026-09-01"),
         Fact("anthropic-cache-control-limit", "Claude documentation: prompt caching", "2026-09-01"),

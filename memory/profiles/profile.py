@@ -114,6 +114,10 @@ class Profile(Struct, frozen=True):
     files_inline: tuple[str, ...] = ("*",)
     """Media types taken as base64, as globs."""
     files_by_url: tuple[str, ...] = ("*",)
+    text_beside_documents: bool = False
+    """A message with a document has to hold a text."""
+    image_limits: bool = False
+    """Images have to keep to Claude's limits of pixels."""
     url_schemes: tuple[str, ...] = ()
     """Which URLs are taken; empty: all."""
     exact_types: bool = False

@@ -405,7 +405,6 @@ class TestOwnProcessors:
         event = RunEvent.objects.get(run_id=result.run_id, type="processor-failed")
         assert json.loads(event.data)["message"] == "ValueError: stumbled"
 
-
     def test_one_may_change_model_and_settings_of_a_step(self, sandbox: Sandbox) -> None:
         values = {**REFERENCE, "id": "switched", "input_processors": ["switcher"]}
         agent = agents.create_agent(caller(), values)

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 CASES = Path(__file__).parent.parent / "cases"
-BUILT_IN = [CASES / "processors.jsonl", CASES / "provider_rejections.jsonl"]
+BUILT_IN = [CASES / "processors.jsonl", CASES / "provider_rejections.jsonl", CASES / "own.jsonl"]
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:

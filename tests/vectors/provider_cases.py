@@ -123,6 +123,7 @@ class Model:
         self.protocol = case["protocol"]
         self.settings = settings
         self.bodies: list[bytes] = []
+        self.is_compacted = False
         self._case = case
         self._wire = wire_module(case["protocol"])
 
@@ -135,6 +136,7 @@ class Model:
         return [tool.name for tool in self.settings.tools if tool.raw is None]
 
     def encode(self, result: PromptResult) -> Sent:
+        self.is_compacted = any(change.rule == "any-context-overflow" for change in result.changes)
         encoded = request_for(
             self.ref.provider,
             self.protocol,
@@ -186,7 +188,7 @@ def _through_the_loop(case: dict[str, Any]) -> tuple[dict[str, Any], dict[str, A
     storage.save_messages("th-1", "res-1", stored)
     before = copy.deepcopy(storage.load_messages("th-1", None, last=None))
     model = Model(case, _settings(case, read))
-    compat = ProviderHistoryCompat()
+    compat = ProviderHistoryCompat(compact_on_overflow=case["action"] == "compact")
     # A repair is looked at with the rules it names acting after the error only.
     switches = Switches(dict.fromkeys(case["rules"], "reactive") if case["action"] == "repair" else {})
     chain = Chain(
@@ -219,7 +221,7 @@ def _through_the_loop(case: dict[str, Any]) -> tuple[dict[str, Any], dict[str, A
         "stored_before": before,
         "stored_after": storage.load_messages("th-1", None, last=None),
         "partial_saved_as_final": saved_final,
-        "compacted": False,
+        "compacted": model.is_compacted,
     }
     return bodies[-1], record
 

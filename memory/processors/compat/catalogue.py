@@ -325,6 +325,10 @@ _ALL: tuple[RuleInfo, ...] = (
 )
 
 _FAULTS: dict[str, tuple[str, str]] = {
+    "context-overflow": (
+        "Old turns are left out of a request that is too long",
+        "Once the target said so, and the agent allows it: the oldest turns go, whole. They stay in the thread.",
+    ),
     "lone-surrogate": ("Half characters are mended", "Text cut inside a character is no valid JSON."),
     "reasoning": ("Reasoning of others stays home", "The target takes no reasoning, or only its own."),
     "foreign-signature": ("Reasoning signed by others stays home", "A signature is good where it was made."),
@@ -353,6 +357,8 @@ _FAULTS: dict[str, tuple[str, str]] = {
     "media-type": ("Media types after the bytes", "A wrong type is refused although the picture is good."),
     "media-in-result": ("Images of tool results follow in a user message", "A tool message holds text only."),
     "file": ("Files the target has no place for are named in text", "The file stays in the thread."),
+    "image-size": ("Images within the limits", "One that is too big becomes a note of its size."),
+    "document-text": ("A text beside every document", "A short one is put where a message holds none."),
     "blank-text": ("Blank text is left out", "White space alone says nothing, and several providers refuse it."),
     "empty-message": ("Messages without content are left out", "Other rules can leave one behind; it comes last."),
     "reasoning-required": (
@@ -373,7 +379,7 @@ _FAULTS: dict[str, tuple[str, str]] = {
         "With thinking on, the open tool loop has to begin with the target's own thinking.",
     ),
 }
-_REACTIVE = {"vllm-role-alternation", "vllm-system-first"}
+_REACTIVE = {"any-context-overflow", "vllm-role-alternation", "vllm-system-first"}
 """Whether these are wanted depends on a deployment's template: they act once its error asked for them."""
 _DOCUMENTED = {
     "anthropic-cache-control-limit", "anthropic-thinking-must-lead", "bedrock-tool-id-pattern", "cohere-empty-message",

@@ -38,7 +38,6 @@ _ALIASES = {
     "anthropic-whitespace-text": "blank-text",
     "anthropic-cache-control-empty": "blank-text",
     "anthropic-image-unreadable": "file",
-    "anthropic-image-dimensions": "file",
     "anthropic-image-bytes": "file",
     "openai-responses-reasoning-orphan": "item-ids",
     "openai-responses-reasoning-required": "item-ids",
@@ -56,12 +55,16 @@ _ALIASES = {
 }
 """Rules that other words of the same fault belong to."""
 
-_FAULTS: dict[str, str] = {rule: fault for profile in PROFILES for fault, rule in profile.rules.items()} | _ALIASES
+_FAULTS: dict[str, tuple[str, ...]] = {}
+for _profile in PROFILES:
+    for _fault, _rule in _profile.rules.items():
+        _FAULTS[_rule] = tuple(dict.fromkeys((*_FAULTS.get(_rule, ()), _fault)))
+_FAULTS |= {rule: (fault,) for rule, fault in _ALIASES.items()}
 _COMPILED = {rule: re.compile(pattern) for rule, pattern in PATTERNS.items() if rule in _FAULTS}
 
 
-def known_faults(texts: Sequence[str], profile: Profile) -> Iterator[tuple[str, str]]:
-    """Rule and fault of every pattern found in an error's texts; those of the target's own provider first."""
+def known_faults(texts: Sequence[str], profile: Profile) -> Iterator[tuple[str, tuple[str, ...]]]:
+    """Rule and faults of every pattern found in an error's texts; those of the target's own provider first."""
     found = [rule for rule, pattern in _COMPILED.items() if any(map(pattern.search, texts))]
     own = set(profile.rules.values())
     for rule in sorted(found, key=lambda rule: (rule not in own, not rule.startswith(f"{profile.provider}-"))):

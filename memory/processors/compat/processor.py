@@ -28,7 +28,7 @@ from memory.processors.compat import reference
 from memory.processors.compat.catalogue import default_state, waits_for_error
 from memory.processors.compat.errors import texts_of
 from memory.processors.compat.faults import STRICT, known_faults
-from memory.processors.compat.passes import CATALOGUE, Step
+from memory.processors.compat.passes import CATALOGUE, Step, overflow
 from memory.processors.compat.passes.call import Call
 from memory.processors.compat.passes.facts import Facts, facts_of
 from memory.processors.compat.passes.ids import renames
@@ -50,6 +50,7 @@ _REPAIRS = (
 )
 
 
+_MOST_HALVINGS = 3
 _FORCED = "forced"
 """Key of the run's state: faults whose passes an error asked for."""
 
@@ -58,6 +59,7 @@ class ProviderHistoryCompat:
     """Rewrites prompts for their target (nothing is stored) and repairs history after the target's error (stored).
 
     `rules="catalogue"` runs all passes by the target's profile, `"reference"` exactly the reference's nine rules.
+    With `compact_on_overflow` a request that the target calls too long is sent again without its oldest turns.
     `additional_rules` run after the built-in ones, in the given order. Raises InvalidOption naming the option.
     """
 
@@ -65,7 +67,11 @@ class ProviderHistoryCompat:
     name = "Provider History Compat"
 
     def __init__(
-        self, *, additional_rules: Sequence[CompatRule] = (), rules: Literal["catalogue", "reference"] = "catalogue"
+        self,
+        *,
+        additional_rules: Sequence[CompatRule] = (),
+        rules: Literal["catalogue", "reference"] = "catalogue",
+        compact_on_overflow: bool = False,
     ) -> None:
         if rules not in ("catalogue", "reference"):
             raise InvalidOption(f"rules: expected catalogue or reference, got {rules!r}", field="rules")
@@ -76,7 +82,10 @@ class ProviderHistoryCompat:
             if not isinstance(rule, CompatRule):
                 place = f"additional_rules[{i}]"
                 raise InvalidOption(f"{place}: expected a CompatRule, got {rule!r}", field=place)
-        self.rules = rules
+        if not isinstance(compact_on_overflow, bool):
+            message = f"compact_on_overflow: expected true or false, got {compact_on_overflow!r}"
+            raise InvalidOption(message, field="compact_on_overflow")
+        self.rules, self.compact_on_overflow = rules, compact_on_overflow
         self.additional_rules = tuple(additional_rules)
 
     # Before the call
@@ -166,26 +175,29 @@ class ProviderHistoryCompat:
             return Retry(reason=reason, matched=rule.name, rule=rule.name, repair=repair)
         return self._forced(args, texts) if self.rules == "catalogue" else None
 
-    @staticmethod
-    def _forced(args: ProcessAPIErrorArgs, texts: Sequence[str]) -> Retry | None:
+    def _forced(self, args: ProcessAPIErrorArgs, texts: Sequence[str]) -> Retry | None:
         """A retry for which the pass of the rule that knows this error is forced, when that changes the request."""
         model = model_ref_of(args.model)
         profile = profile_for(model, args.protocol)
         prompt = args.message_list.to_prompt()
         before = tuple(args.state.get(_FORCED, ()))
-        for rule, fault in known_faults(texts, profile):
-            if fault in before or (args.rule_counts or {}).get(rule):
+        known = [each for each in known_faults(texts, profile) if not (args.rule_counts or {}).get(each[0])]
+        if self.compact_on_overflow and getattr(args.error, "error_class", "") == "context-length":
+            known.append((profile.rule(overflow.FAULT), (overflow.FAULT,)))
+        for rule, faults in known:
+            more = (*before, *(fault for fault in faults if fault not in before or fault == overflow.FAULT))
+            if more.count(overflow.FAULT) > _MOST_HALVINGS or more == before:
                 continue
             if args.switches.state(rule, default_state(rule)) not in ("on", "reactive"):
                 continue
             made = []
-            for forced in (before, (*before, fault)):
+            for forced in (before, more):
                 call = _call_of(model, args, forced)
                 new, *_ = run_steps(CATALOGUE, prompt, profile, args.switches, tool_names=args.tool_names, call=call)
                 made.append((new, call.needs))
             if made[0] == made[1]:
                 continue
-            args.state[_FORCED] = [*before, fault]
+            args.state[_FORCED] = list(more)
             return Retry(reason=f"{rule} knows this error and acts on the next request.", matched=rule, rule=rule)
         return None
 

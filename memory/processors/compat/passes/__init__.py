@@ -19,6 +19,7 @@ from memory.processors.compat.passes import (
     hosted,
     ids,
     media,
+    overflow,
     pairs,
     reasoning,
     roles,
@@ -44,6 +45,7 @@ class Step(Struct, frozen=True):
     may_act: Callable[[Profile, Facts], bool]
 
 
+_OVERFLOW = Step(0, overflow.FAULT, overflow.drop_oldest_turns, overflow.has_overflowed)
 _SURROGATES = Step(1, "lone-surrogate", whole.mend_surrogates, whole.may_hold_halves)
 _REASONING = Step(2, "reasoning", reasoning.drop_unsigned, reasoning.may_act)
 _SIGNED_ELSEWHERE = Step(2, "foreign-signature", reasoning.drop_signed_elsewhere, reasoning.may_be_signed_elsewhere)
@@ -59,6 +61,7 @@ _TOOL_NAME = Step(5, "tool-name", ids.rename_tools, ids.has_bad_names)
 _CALL_SIGNATURE = Step(5, "call-signature", seals.sign_first_calls, seals.needs_call_signature)
 _MEDIA_TYPE = Step(6, "media-type", media.correct_types, media.has_files)
 _MEDIA_RESULT = Step(6, "media-in-result", media.move_media_out_of_results, media.has_media_results)
+_PIXELS = Step(6, "image-size", media.note_big_images, media.may_hold_big_images)
 _FILE = Step(6, "file", media.note_refused_files, media.has_files)
 _BLANK_TEXT = Step(7, "blank-text", texts.drop_blank, texts.may_have_blank)
 _EMPTY_MESSAGE = Step(7, "empty-message", texts.drop_empty, texts.may_be_empty)
@@ -70,11 +73,13 @@ _MERGE = Step(8, "role-order", roles.merge_neighbours, roles.merges)
 _LAST_USER = Step(8, "last-user", roles.end_with_user, roles.ends_wrong)
 _TRAILING = Step(8, "trailing-space", roles.trim_last_text, roles.may_trail)
 _TAGS = Step(8, "reminder-tags", tags.settle_tags, tags.may_hold_tags)
+_DOCUMENT_TEXT = Step(8, "document-text", media.set_text_beside_documents, media.may_lack_document_text)
 _CACHE = Step(9, "cache-markers", whole.limit_cache_markers, whole.marks_too_many)
 _TOOLS = Step(10, "tools-declared", whole.declare_called_tools, whole.lacks_tools)
 _LEAD = Step(10, "thinking-leads", thinking.switch_thinking_off, thinking.may_not_lead)
 
 CATALOGUE: tuple[Step, ...] = (
+    _OVERFLOW,
     _SURROGATES,
     _REASONING,
     _SIGNED_ELSEWHERE,
@@ -90,6 +95,7 @@ CATALOGUE: tuple[Step, ...] = (
     _CALL_SIGNATURE,
     _MEDIA_TYPE,
     _MEDIA_RESULT,
+    _PIXELS,
     _FILE,
     _BLANK_TEXT,
     _EMPTY_MESSAGE,
@@ -101,6 +107,7 @@ CATALOGUE: tuple[Step, ...] = (
     _LAST_USER,
     _TRAILING,
     _TAGS,
+    _DOCUMENT_TEXT,
     _CACHE,
     _TOOLS,
     _LEAD,

@@ -12,6 +12,7 @@ from msgspec.structs import replace
 from memory.messages.prompt import File, Message, Output, Part, Prompt, Text, ToolResult
 from memory.processors.changes import Change, spot_of
 from memory.processors.compat.passes.facts import Facts
+from memory.processors.compat.passes.pixels import image_size
 from memory.profiles.profile import Profile
 
 
@@ -146,6 +147,66 @@ def move_media_out_of_results(prompt: Prompt, profile: Profile, _: Facts, rule: 
         out.append(message if same else replace(message, content=tuple(parts)))
     flush()
     return prompt.with_messages(out), changes
+
+
+def may_lack_document_text(profile: Profile, facts: Facts) -> bool:
+    return profile.text_beside_documents and facts.has_file
+
+
+def set_text_beside_documents(prompt: Prompt, profile: Profile, _: Facts, rule: str) -> tuple[Prompt, list[Change]]:
+    """A short text in every message that holds a document and no text."""
+    changes: list[Change] = []
+    out: list[Message] = []
+    for message in prompt.messages:
+        documents = [p for p in message.parts if isinstance(p, File) and not p.media_type.startswith(_SEEN)]
+        if documents and not any(isinstance(part, Text) and part.text.strip() for part in message.parts):
+            reason = f"{profile.title} wants a text beside a document."
+            changes.append(Change(rule, reason, "reshaped", spot_of(message, documents[0]), None, _BESIDE))
+            message = replace(message, content=(Text(_BESIDE), *message.parts))
+        out.append(message)
+    return prompt.with_messages(out), changes
+
+
+_SEEN = ("image/", "video/", "audio/")
+_BESIDE = "See the document."
+
+
+def may_hold_big_images(profile: Profile, facts: Facts) -> bool:
+    return profile.image_limits and (facts.has_file or facts.has_media_result)
+
+
+def note_big_images(prompt: Prompt, profile: Profile, _: Facts, rule: str) -> tuple[Prompt, list[Change]]:
+    """Images over 8,000 pixels on a side, or over 2,000 among more than 20 images, become a note of their size."""
+    count = sum(
+        isinstance(part, File) and part.media_type.startswith("image/") for m in prompt.messages for part in m.parts
+    ) + sum(len(_media_of(part)) for m in prompt.messages for part in m.parts if isinstance(part, ToolResult))
+    longest = 2000 if count > 20 else 8000
+    changes: list[Change] = []
+
+    def note(message: Message, part: Part, file: File) -> str | None:
+        size = None if _is_url(file.data) or not file.media_type.startswith("image/") else image_size(file.data)
+        if size is None or max(size) <= longest:
+            return None
+        reason = f"{profile.title} takes images of {longest:,} pixels a side here. It stays in the thread."
+        told = f"[image: {file.filename or file.media_type}, {size[0]} x {size[1]} pixels]"
+        changes.append(Change(rule, reason, "content lost", spot_of(message, part), {"image": list(size)}, told))
+        return told
+
+    def change(message: Message, part: Part) -> Part:
+        if isinstance(part, File):
+            told = note(message, part, part)
+            return part if told is None else Text(told, None, part.at)
+        if not isinstance(part, ToolResult) or not _media_of(part):
+            return part
+        items = []
+        for item in part.output.value:
+            file = File(str(item.get("mediaType")), item["data"]) if _is_media(item) else None
+            told = note(message, part, file) if file is not None else None
+            items.append(item if told is None else {"type": "text", "text": told})
+        same = all(a is b for a, b in zip(items, part.output.value, strict=True))
+        return part if same else replace(part, output=Output("content", items))
+
+    return prompt.map_parts(change), changes
 
 
 def _is_url(data: str) -> bool:
