@@ -108,9 +108,8 @@ class TestPasses:
     @given(thread=strategies.threads())
     def test_are_preceded_by_facts_that_stay_upper_bounds(self, thread: Any) -> None:
         faithful = to_prompt(thread)
-        facts = facts_of(faithful)
         for profile in TARGETS:
-            prompt = faithful
+            prompt, facts = faithful, facts_of(faithful)
             for step in CATALOGUE:
                 if step.may_act(profile, facts):
                     prompt, _ = step.run(prompt, profile, facts, "rule")
