@@ -137,7 +137,7 @@ class PromptResult(Struct, frozen=True, kw_only=True):
 
     `tool_names` maps declared and called names to the ones that are sent, where they differ. `response` is a reply
     kept from before: it is taken, and no call is made. `needs` is what the call as a whole needs because of a rule:
-    `declare_tools` (names), `thinking` (`off`).
+    `declare_tools` (names), `without` (keys of the request), `thinking` (`off`).
     """
 
     prompt: Any

@@ -99,6 +99,8 @@ class Profile(Struct, frozen=True):
     """What stands for the reasoning of a turn with calls that has none; empty text: none is wanted."""
     thinking_leads: bool = False
     """With thinking on, the open tool loop has to begin with thinking."""
+    final_thinking: bool = True
+    """Whether a request with thinking off may end with an assistant message that holds thinking."""
     signs_calls: bool = False
     """The first call of a step carries a thought signature."""
     item_ids: bool = False

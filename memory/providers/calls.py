@@ -24,7 +24,7 @@ def request_for(
     """The encoded request.
 
     `tool_names` maps declared names to the ones that are sent. `needs`: `declare_tools` (names that the history calls
-    and nobody declared) and `thinking: "off"` (for this call only).
+    and nobody declared), `without` (further keys of the request) and `thinking: "off"`, for this call only.
     """
     needs = needs or {}
     if tool_names:
@@ -33,6 +33,8 @@ def request_for(
         schema = {"type": "object", "properties": {}}
         declared = tuple(Tool(name, "Used earlier in this conversation.", schema) for name in missing)
         settings = replace(settings, tools=settings.tools + declared)
+    if without := needs.get("without"):
+        settings = replace(settings, extra={key: value for key, value in settings.extra.items() if key not in without})
     if needs.get("thinking") == "off":
         settings = replace(settings, extra=_without_thinking(protocol, settings.extra))
     return wire_module(protocol).encode_request(prompt, settings, provider=provider)

@@ -329,6 +329,14 @@ _FAULTS: dict[str, tuple[str, str]] = {
         "Old turns are left out of a request that is too long",
         "Once the target said so, and the agent allows it: the oldest turns go, whole. They stay in the thread.",
     ),
+    "previous-id": (
+        "The whole history where the previous response is lost",
+        "Once the server said that it does not know the response: without its id, with everything before it.",
+    ),
+    "server-state": (
+        "Only what follows, where the server keeps the rest",
+        "A request that names the previous response carries what came after it.",
+    ),
     "lone-surrogate": ("Half characters are mended", "Text cut inside a character is no valid JSON."),
     "reasoning": ("Reasoning of others stays home", "The target takes no reasoning, or only its own."),
     "foreign-signature": ("Reasoning signed by others stays home", "A signature is good where it was made."),
@@ -370,6 +378,10 @@ _FAULTS: dict[str, tuple[str, str]] = {
     "user-after-tool": ("The assistant speaks between result and user", "A short message, in this request only."),
     "role-order": ("Roles alternate", "Neighbours of one role are sent as one message."),
     "last-user": ("The user speaks last", "A history that ends with the assistant gets a short user message."),
+    "final-thinking": (
+        "No thinking at the end when thinking is off",
+        "Where a request ends with the assistant's own words, they may hold thinking only with thinking on.",
+    ),
     "trailing-space": ("A final text does not end in white space", "Only the end of the last text is trimmed."),
     "reminder-tags": ("Reminder tags under another name", "A content filter takes them for an injection."),
     "cache-markers": ("Cache markers within the limit", "The oldest go first; their blocks stay."),
@@ -379,7 +391,13 @@ _FAULTS: dict[str, tuple[str, str]] = {
         "With thinking on, the open tool loop has to begin with the target's own thinking.",
     ),
 }
-_REACTIVE = {"any-context-overflow", "vllm-role-alternation", "vllm-system-first"}
+_REACTIVE = {
+    "any-context-overflow",
+    "any-previous-id",
+    "openai-responses-previous-id",
+    "vllm-role-alternation",
+    "vllm-system-first",
+}
 """Whether these are wanted depends on a deployment's template: they act once its error asked for them."""
 _DOCUMENTED = {
     "anthropic-cache-control-limit", "anthropic-thinking-must-lead", "bedrock-tool-id-pattern", "cohere-empty-message",

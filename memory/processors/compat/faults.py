@@ -34,7 +34,6 @@ _ALIASES = {
     "anthropic-server-tool-orphan": "hosted-tool",
     "anthropic-thinking-empty": "reasoning",
     "anthropic-thinking-modified": "reasoning",
-    "anthropic-thinking-when-disabled": "reasoning",
     "anthropic-whitespace-text": "blank-text",
     "anthropic-cache-control-empty": "blank-text",
     "anthropic-image-unreadable": "file",

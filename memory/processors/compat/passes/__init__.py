@@ -24,6 +24,7 @@ from memory.processors.compat.passes import (
     reasoning,
     roles,
     seals,
+    state,
     system,
     tags,
     texts,
@@ -46,6 +47,8 @@ class Step(Struct, frozen=True):
 
 
 _OVERFLOW = Step(0, overflow.FAULT, overflow.drop_oldest_turns, overflow.has_overflowed)
+_PREVIOUS = Step(0, "previous-id", state.forget_previous, state.is_lost)
+_SERVER_STATE = Step(0, "server-state", state.send_what_follows, state.goes_on)
 _SURROGATES = Step(1, "lone-surrogate", whole.mend_surrogates, whole.may_hold_halves)
 _REASONING = Step(2, "reasoning", reasoning.drop_unsigned, reasoning.may_act)
 _SIGNED_ELSEWHERE = Step(2, "foreign-signature", reasoning.drop_signed_elsewhere, reasoning.may_be_signed_elsewhere)
@@ -71,6 +74,7 @@ _FIRST_USER = Step(8, "first-user", first.begin_with_user, first.begins_wrong)
 _BRIDGE = Step(8, "user-after-tool", roles.bridge_tool_to_user, roles.bridges)
 _MERGE = Step(8, "role-order", roles.merge_neighbours, roles.merges)
 _LAST_USER = Step(8, "last-user", roles.end_with_user, roles.ends_wrong)
+_FINAL_THINKING = Step(8, "final-thinking", thinking.strip_final_thinking, thinking.may_end_in_thinking)
 _TRAILING = Step(8, "trailing-space", roles.trim_last_text, roles.may_trail)
 _TAGS = Step(8, "reminder-tags", tags.settle_tags, tags.may_hold_tags)
 _DOCUMENT_TEXT = Step(8, "document-text", media.set_text_beside_documents, media.may_lack_document_text)
@@ -80,6 +84,8 @@ _LEAD = Step(10, "thinking-leads", thinking.switch_thinking_off, thinking.may_no
 
 CATALOGUE: tuple[Step, ...] = (
     _OVERFLOW,
+    _PREVIOUS,
+    _SERVER_STATE,
     _SURROGATES,
     _REASONING,
     _SIGNED_ELSEWHERE,
@@ -105,6 +111,7 @@ CATALOGUE: tuple[Step, ...] = (
     _BRIDGE,
     _MERGE,
     _LAST_USER,
+    _FINAL_THINKING,
     _TRAILING,
     _TAGS,
     _DOCUMENT_TEXT,

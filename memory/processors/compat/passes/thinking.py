@@ -34,6 +34,24 @@ def fill_reasoning(prompt: Prompt, profile: Profile, facts: Facts, rule: str) ->
     return prompt.with_messages(out), changes
 
 
+def may_end_in_thinking(profile: Profile, facts: Facts) -> bool:
+    return not profile.final_thinking and facts.has_reasoning and not facts.call.is_thinking
+
+
+def strip_final_thinking(prompt: Prompt, profile: Profile, _: Facts, rule: str) -> tuple[Prompt, list[Change]]:
+    """With thinking off, the assistant message that a request ends with holds none."""
+    last = prompt.messages[-1] if prompt.messages else None
+    if last is None or last.role != "assistant":
+        return prompt, []
+    kept = tuple(part for part in last.parts if not isinstance(part, Reasoning))
+    if len(kept) == len(last.parts):
+        return prompt, []
+    reason = f"With thinking off, {profile.title} takes none in a final assistant message. It stays in the thread."
+    change = Change(rule, reason, "reasoning hidden", Spot(last.id), "reasoning")
+    ending = (replace(last, content=kept),) if kept else ()
+    return Prompt((*prompt.messages[:-1], *ending)), [change]
+
+
 def may_not_lead(profile: Profile, facts: Facts) -> bool:
     return facts.call.is_forced or (profile.thinking_leads and facts.call.is_thinking and bool(facts.tool_ids))
 
