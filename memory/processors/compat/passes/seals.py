@@ -19,8 +19,11 @@ def needs_call_signature(profile: Profile, facts: Facts) -> bool:
     return profile.signs_calls and bool(facts.tool_ids)
 
 
-def sign_first_calls(prompt: Prompt, profile: Profile, _: Facts, rule: str) -> tuple[Prompt, list[Change]]:
-    """The first call of each step without a signature of the target gets the documented stand-in for one."""
+def sign_first_calls(prompt: Prompt, profile: Profile, facts: Facts, rule: str) -> tuple[Prompt, list[Change]]:
+    """The first call of each step without a signature of the target gets the documented stand-in for one.
+
+    Asked for by an error: whatever stands there is replaced.
+    """
     changes: list[Change] = []
     out: list[Message] = []
     for message in prompt.messages:
@@ -31,10 +34,8 @@ def sign_first_calls(prompt: Prompt, profile: Profile, _: Facts, rule: str) -> t
             continue
         own = dict((first.options or {}).get(profile.namespace) or {})
         is_own = message.origin is None or message.origin.provider in ("gemini", "vertex")
-        if own.get("thoughtSignature") and is_own:
-            out.append(message)
-            continue
-        if own.get("thoughtSignature") == SENTINEL:
+        has_good = own.get("thoughtSignature") and is_own and not facts.call.is_forced
+        if has_good or own.get("thoughtSignature") == SENTINEL:
             out.append(message)
             continue
         reason = f"{profile.title} wants a signature on the first call of a step; the stand-in says there is none."
