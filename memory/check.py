@@ -18,7 +18,7 @@ from memory.errors import CompatAdminError
 from memory.imports import Conversation, Dump
 from memory.imports.sources import sources_of
 from memory.messages.convert import to_prompt
-from memory.messages.names import ModelRef, model_ref
+from memory.messages.names import PROVIDERS, ModelRef, model_ref
 from memory.messages.prompt import Message, Prompt, Text
 from memory.messages.stored import StoredMessage, decode_json
 from memory.processors.base import Switches
@@ -77,7 +77,7 @@ def check_sources(names: Iterable[str], model: ModelRef, *, format_: str = "") -
                         continue
                     try:
                         yield from _findings(unit, threads, model, format_)
-                    except CompatAdminError as error:
+                    except (CompatAdminError, UnicodeError) as error:
                         yield Unreadable(f"{source.name}, line {number}", str(error))
         except (CompatAdminError, OSError) as error:
             yield Unreadable(name, str(error))
@@ -93,7 +93,9 @@ def _findings(
     if isinstance(unit, Dump):
         found: Iterable[imports.Line | Dump] = [unit]
     else:
-        found = imports.read(decode_json(unit.encode() if isinstance(unit, str) else unit), format_)
+        found = imports.read(
+            decode_json(unit.encode("utf-8", "surrogatepass") if isinstance(unit, str) else unit), format_
+        )
     for one in found:
         if isinstance(one, Dump):
             yield from check(one.thread_id, one.messages, model, system=one.system)
@@ -110,8 +112,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--json", action="store_true", help="one JSON object a line instead of a table")
     asked = parser.parse_args(arguments)
     model = model_ref(asked.to)
-    if not model.provider:
-        parser.error("--to: expected PROVIDER/MODEL")
+    if model.provider not in PROVIDERS:
+        parser.error(f"--to: expected PROVIDER/MODEL, with one of {', '.join(PROVIDERS)}")
     findings: list[Finding] = []
     unreadable: list[Unreadable] = []
     for found in check_sources(asked.files, model, format_=asked.format):

@@ -6,6 +6,7 @@ ever mutated: whoever changes a prompt returns a new one that shares what it lef
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Literal
 
@@ -39,6 +40,14 @@ class Reasoning(Struct, frozen=True, tag="reasoning"):
     at: int | None = None
     origin: Origin | None = None
     """Stamp of the part itself, else that of its turn."""
+
+
+_URL = re.compile(r"[a-zA-Z][a-zA-Z0-9+.-]*://")
+
+
+def is_url(data: str) -> bool:
+    """Whether a file's data are the address of it, not its bytes; a data URI holds bytes."""
+    return _URL.match(data) is not None
 
 
 class File(Struct, frozen=True, tag="file"):

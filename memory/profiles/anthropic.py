@@ -14,6 +14,7 @@ PROFILE = Profile(
     reasoning="native",
     namespace="anthropic",
     seals=("signature", "redactedData"),
+    signers=("anthropic", "vertex", "bedrock"),
     files_inline=("image/*", "application/pdf", "text/plain"),
     files_by_url=("image/*", "application/pdf"),
     blank_text="drop",

@@ -66,6 +66,7 @@ CLAUDE = replace(
     tool_ids=IdFormat(refused="[^a-zA-Z0-9_-]", longest=64, may_be_empty=False),
     reasoning="native",
     seals=("signature", "redactedData"),
+    signers=("anthropic", "vertex", "bedrock"),
     namespace="anthropic",
     last_user="",
     image_limits=True,

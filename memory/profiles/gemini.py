@@ -11,6 +11,7 @@ PROFILE = Profile(
     protocol="gemini-contents",
     tool_names=IdFormat(refused="[^a-zA-Z0-9_.:-]", longest=64, may_be_empty=False, refused_first="[^a-zA-Z_]"),
     reasoning="own",
+    signers=("gemini", "vertex"),
     namespace="google",
     files_inline=("image/*", "audio/*", "video/*", "application/pdf", "text/*"),
     files_by_url=("*",),

@@ -93,6 +93,8 @@ class Profile(Struct, frozen=True):
     reasoning: Literal["keep", "drop", "native", "own"] = "keep"
     """`native`: only what carries a seal of this provider; `own`: all but what another provider is known to have
     written."""
+    signers: tuple[str, ...] = ()
+    """Providers whose seals are taken; empty: this one's alone."""
     seals_by_model: bool = False
     """A seal is good for the model that set it only."""
     reasoning_filler: Literal["", "empty", "placeholder"] = ""
@@ -156,6 +158,9 @@ class Profile(Struct, frozen=True):
     first_user: Literal["accept", "synthesise"] = "accept"
     rules: Mapping[str, str] = {}
     facts: tuple[Fact, ...] = ()
+
+    def takes_seals_of(self, provider: str) -> bool:
+        return provider in (self.signers or (self.provider,))
 
     def rule(self, fault: str) -> str:
         """The rule id a change for this fault carries."""

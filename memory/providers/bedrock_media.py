@@ -11,8 +11,8 @@ from typing import Any
 from msgspec import UNSET, Struct, UnsetType
 
 from memory.errors import EncodingError
-from memory.messages.prompt import File
-from memory.providers.shared import bare, extra_keys, is_url, mapping, namespaced
+from memory.messages.prompt import File, is_url
+from memory.providers.shared import bare, extra_keys, mapping, namespaced
 
 NAMESPACE = "bedrock"
 

@@ -32,6 +32,7 @@ from memory.messages.prompt import (
     ToolCall,
     ToolResult,
     holds_raw_block,
+    is_url,
     raw_block,
 )
 from memory.messages.stored import write_json
@@ -49,7 +50,6 @@ from memory.providers.shared import (
     extra_keys,
     invalid,
     is_plain_text,
-    is_url,
     list_at,
     mapping,
     namespaced,

@@ -46,6 +46,7 @@ from memory.messages.prompt import (
     ToolCall,
     ToolResult,
     holds_raw_block,
+    is_url,
     raw_block,
 )
 from memory.messages.stored import write_json
@@ -60,7 +61,6 @@ from memory.providers.shared import (
     count_at,
     encode_body,
     invalid,
-    is_url,
     list_at,
     mapping,
     namespaced,

@@ -38,6 +38,7 @@ from memory.messages.prompt import (
     ToolCall,
     ToolResult,
     holds_raw_block,
+    is_url,
     raw_block,
 )
 from memory.messages.stored import write_json
@@ -55,7 +56,6 @@ from memory.providers.shared import (
     extra_keys,
     invalid,
     is_plain_text,
-    is_url,
     list_at,
     mapping,
     namespaced,

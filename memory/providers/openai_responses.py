@@ -40,6 +40,7 @@ from memory.messages.prompt import (
     ToolCall,
     ToolResult,
     holds_raw_block,
+    is_url,
 )
 from memory.messages.stored import write_json
 from memory.providers.classify import classify
@@ -55,7 +56,6 @@ from memory.providers.shared import (
     count_at,
     encode_body,
     extra_keys,
-    is_url,
     list_at,
     mapping,
     not_an_answer,

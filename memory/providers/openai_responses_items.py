@@ -23,12 +23,12 @@ from memory.messages.prompt import (
     Text,
     ToolCall,
     ToolResult,
+    is_url,
 )
 from memory.providers.shared import (
     bare,
     extra_keys,
     invalid,
-    is_url,
     list_at,
     mapping,
     namespaced,

@@ -23,7 +23,6 @@ Landed = tuple[int, int, int, str, int]
 
 NOTHING: Mapping[str, Any] = {}
 _encoder = msgspec.json.Encoder()
-_URL = re.compile(r"[a-zA-Z][a-zA-Z0-9+.-]*://")
 _DATA_URI = re.compile(r"data:([^;,]*)[^,]*?(;base64)?,")
 
 
@@ -98,10 +97,6 @@ def as_dict(block: Wire) -> dict[str, Any]:
         if (value := getattr(block, name)) is not UNSET:
             out[name] = value
     return out
-
-
-def is_url(data: str) -> bool:
-    return _URL.match(data) is not None
 
 
 def bare(media_type: str, data: str) -> tuple[str, str]:

@@ -152,11 +152,11 @@ def start_stream(caller: Principal, agent_id: str, request: GenerateRequest) -> 
     slot = _Slot()
     try:
         run = _open_run(caller, agent, request, status="running")
+        Ledger(run).event("started", {"run_id": run.id, "thread_id": run.thread_id})
+        _pool().submit(_run_apart, run.id, slot)
     except BaseException:
         slot.give_back()
         raise
-    Ledger(run).event("started", {"run_id": run.id, "thread_id": run.thread_id})
-    _pool().submit(_run_apart, run.id, slot)
     return run
 
 

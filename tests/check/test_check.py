@@ -79,10 +79,12 @@ class TestMain:
         ended = subprocess.run([sys.executable, "-c", program, history], capture_output=True, text=True, env={})
         assert (ended.returncode, ended.stderr) == (1, "")
 
-    def test_wants_a_provider(self, history: Path) -> None:
+    @pytest.mark.parametrize("target", ["gpt-4o", "antropic/claude-sonnet-4-5", "/x", ""])
+    def test_wants_a_known_provider(self, history: Path, target: str, capsys: pytest.CaptureFixture[str]) -> None:
         with pytest.raises(SystemExit) as ended:
-            main([str(history), "--to", "gpt-4o"])
+            main([str(history), "--to", target])
         assert ended.value.code == 2
+        assert "anthropic" in capsys.readouterr().err
 
 
 def test_check_leaves_the_thread_alone() -> None:

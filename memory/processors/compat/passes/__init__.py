@@ -46,9 +46,9 @@ class Step(Struct, frozen=True):
     may_act: Callable[[Profile, Facts], bool]
 
 
-_OVERFLOW = Step(0, overflow.FAULT, overflow.drop_oldest_turns, overflow.has_overflowed)
-_PREVIOUS = Step(0, "previous-id", state.forget_previous, state.is_lost)
-_SERVER_STATE = Step(0, "server-state", state.send_what_follows, state.goes_on)
+_OVERFLOW = Step(1, overflow.FAULT, overflow.drop_oldest_turns, overflow.has_overflowed)
+_PREVIOUS = Step(1, "previous-id", state.forget_previous, state.is_lost)
+_SERVER_STATE = Step(1, "server-state", state.send_what_follows, state.goes_on)
 _SURROGATES = Step(1, "lone-surrogate", whole.mend_surrogates, whole.may_hold_halves)
 _REASONING = Step(2, "reasoning", reasoning.drop_unsigned, reasoning.may_act)
 _SIGNED_ELSEWHERE = Step(2, "foreign-signature", reasoning.drop_signed_elsewhere, reasoning.may_be_signed_elsewhere)
@@ -83,10 +83,10 @@ _TOOLS = Step(10, "tools-declared", whole.declare_called_tools, whole.lacks_tool
 _LEAD = Step(10, "thinking-leads", thinking.switch_thinking_off, thinking.may_not_lead)
 
 CATALOGUE: tuple[Step, ...] = (
+    _SURROGATES,
     _OVERFLOW,
     _PREVIOUS,
     _SERVER_STATE,
-    _SURROGATES,
     _REASONING,
     _SIGNED_ELSEWHERE,
     _ITEM_IDS,

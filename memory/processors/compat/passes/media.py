@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from fnmatch import fnmatchcase
 from typing import Any
 
 from msgspec.structs import replace
 
-from memory.messages.prompt import File, Message, Output, Part, Prompt, Text, ToolResult
+from memory.messages.prompt import File, Message, Output, Part, Prompt, Text, ToolResult, is_url
 from memory.processors.changes import Change, spot_of
 from memory.processors.compat.passes.facts import Facts
 from memory.processors.compat.passes.pixels import image_size
@@ -36,7 +35,7 @@ def correct_types(prompt: Prompt, profile: Profile, _: Facts, rule: str) -> tupl
         shown = _SPELT.get(media_type, media_type)
         if not media_type.startswith("image/"):
             return media_type
-        if not _is_url(data):
+        if not is_url(data):
             data = data.rpartition(",")[2] if data.startswith("data:") else data
             return next((kind for head, kind in _MAGIC if data.startswith(head)), shown)
         return _by_ending(data) if shown == "image/*" and profile.exact_types else shown
@@ -94,9 +93,9 @@ def note_refused_files(prompt: Prompt, profile: Profile, _: Facts, rule: str) ->
 
 def _noted(file: File, profile: Profile) -> tuple[str, str]:
     """What is said in place of a file, and why."""
-    is_url = _is_url(file.data)
-    form = "by URL" if is_url else "inline"
-    name = file.filename or (file.data if is_url else file.media_type)
+    by_url = is_url(file.data)
+    form = "by URL" if by_url else "inline"
+    name = file.filename or (file.data if by_url else file.media_type)
     return f"[file: {name}]", f"{profile.title} takes no file of type {file.media_type} {form}. It stays in the thread."
 
 
@@ -184,7 +183,7 @@ def note_big_images(prompt: Prompt, profile: Profile, _: Facts, rule: str) -> tu
     changes: list[Change] = []
 
     def note(message: Message, part: Part, file: File) -> str | None:
-        size = None if _is_url(file.data) or not file.media_type.startswith("image/") else image_size(file.data)
+        size = None if is_url(file.data) or not file.media_type.startswith("image/") else image_size(file.data)
         if size is None or max(size) <= longest:
             return None
         reason = f"{profile.title} takes images of {longest:,} pixels a side here. It stays in the thread."
@@ -209,12 +208,8 @@ def note_big_images(prompt: Prompt, profile: Profile, _: Facts, rule: str) -> tu
     return prompt.map_parts(change), changes
 
 
-def _is_url(data: str) -> bool:
-    return re.match(r"[A-Za-z][A-Za-z0-9+.-]*://", data) is not None
-
-
 def _takes(profile: Profile, media_type: str, data: str) -> bool:
-    by_url = _is_url(data)
+    by_url = is_url(data)
     if by_url and profile.url_schemes and data.partition("://")[0] not in profile.url_schemes:
         return False
     patterns: Sequence[str] = profile.files_by_url if by_url else profile.files_inline

@@ -34,9 +34,8 @@ def drop_unsigned(prompt: Prompt, profile: Profile, facts: Facts, rule: str) -> 
 def drop_signed_elsewhere(prompt: Prompt, profile: Profile, facts: Facts, rule: str) -> tuple[Prompt, list[Change]]:
     """Leave out reasoning in the target's own format that another provider wrote: its signature is refused.
 
-    Vertex and Bedrock serve the same signatures for Claude, so they are no strangers to Anthropic.
+    Signatures that several platforms share are no strangers to any of them (`Profile.signers`).
     """
-    own = ("anthropic", "vertex", "bedrock") if profile.namespace == "anthropic" else (profile.provider,)
     reason = f"Another provider signed this reasoning in {profile.title}'s format. It stays in the thread."
 
     model_id = plain_model(facts.call.model_id) if profile.seals_by_model else ""
@@ -48,7 +47,7 @@ def drop_signed_elsewhere(prompt: Prompt, profile: Profile, facts: Facts, rule: 
             return True
         if part.origin is None:
             return False
-        if part.origin.provider not in own:
+        if not profile.takes_seals_of(part.origin.provider):
             return True
         return bool(model_id and part.origin.model_id) and plain_model(part.origin.model_id) != model_id
 

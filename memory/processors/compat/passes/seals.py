@@ -33,7 +33,7 @@ def sign_first_calls(prompt: Prompt, profile: Profile, facts: Facts, rule: str) 
             out.append(message)
             continue
         own = dict((first.options or {}).get(profile.namespace) or {})
-        is_own = message.origin is None or message.origin.provider in ("gemini", "vertex")
+        is_own = message.origin is None or profile.takes_seals_of(message.origin.provider)
         has_good = own.get("thoughtSignature") and is_own and not facts.call.is_forced
         if has_good or own.get("thoughtSignature") == SENTINEL:
             out.append(message)
