@@ -10,20 +10,24 @@ WORDS = ["parcel", "order", "harbour", "tide", "window", "refund", "invoice", "s
 MAKERS = ("toolu_{}", "call_{}", "functions.lookup:{}")
 
 
-def make_rows(count: int, *, clean: bool = False, seed: int = 7) -> list[bytes]:
-    """`count` messages as JSON text `{id, role, content}`. `clean`: nothing that Claude would refuse."""
+Row = tuple[str, str, bytes]
+"""Id, role and content text of a message, as a database gives them."""
+
+
+def make_rows(count: int, *, clean: bool = False, seed: int = 7) -> list[Row]:
+    """`count` messages. `clean`: nothing that Claude would refuse."""
     chance = random.Random(seed)
-    return [msgspec.json.encode(_message(number, chance, clean)) for number in range(count)]
+    return [_row(number, chance, clean) for number in range(count)]
 
 
 def _text(chance: random.Random, least: int, most: int) -> str:
     return " ".join(chance.choice(WORDS) for _ in range(chance.randint(least, most))).capitalize() + "."
 
 
-def _message(number: int, chance: random.Random, clean: bool) -> dict[str, object]:
+def _row(number: int, chance: random.Random, clean: bool) -> Row:
     if number % 2 == 0:
         content: dict[str, object] = {"format": 2, "parts": [{"type": "text", "text": _text(chance, 5, 60)}]}
-        return {"id": f"m{number}", "role": "user", "content": content}
+        return f"m{number}", "user", msgspec.json.encode(content)
     parts: list[dict[str, object]] = []
     if not clean and number % 5 == 0:
         thought = _text(chance, 20, 80)
@@ -42,4 +46,5 @@ def _message(number: int, chance: random.Random, clean: bool) -> dict[str, objec
     parts += [{"type": "step-start"}] if parts else []
     parts.append({"type": "text", "text": _text(chance, 20, 160)})
     stamp = {"provider": "anthropic", "protocol": "anthropic-messages", "modelId": "claude-sonnet-4-5"}
-    return {"id": f"m{number}", "role": "assistant", "content": {"format": 2, "parts": parts, "metadata": stamp}}
+    content = {"format": 2, "parts": parts, "metadata": stamp}
+    return f"m{number}", "assistant", msgspec.json.encode(content)

@@ -45,6 +45,7 @@ from memory.providers.shared import (
     NOTHING,
     Landed,
     Places,
+    Run,
     Wire,
     as_dict,
     bare,
@@ -154,7 +155,8 @@ def encode_request(prompt: Prompt, settings: Settings, *, provider: str) -> Enco
     system: list[Wire] = []
     messages: list[Wire] = []
     landed: list[Landed] = []
-    content: list[Wire] = []
+    runs: list[Run] = []
+    content: list[Any] = []
     previous: Message | None = None
     for i, message in enumerate(prompt.messages):
         if message.role == "system":
@@ -171,17 +173,20 @@ def encode_request(prompt: Prompt, settings: Settings, *, provider: str) -> Enco
             if options:
                 said = _with_role_and_extra(message, content, options)
             messages.append(said)
-        number, start = len(messages) - 1, len(content)
-        landed.append((i, -1, number, "", -1))
-        for j, part in enumerate(message.parts):
-            block = _BLOCKS[type(part)](part, message.role, i, j)
-            if block is not None:
-                landed.append((i, j, number, "content", len(content)))
-                content.append(block)
+        number, start, role = len(messages) - 1, len(content), message.role
+        blocks = [_BLOCKS[type(part)](part, role, i, j) for j, part in enumerate(message.parts)]
+        if not blocks or None in blocks:
+            landed.append((i, -1, number, "", -1))
+            kept = [j for j, block in enumerate(blocks) if block is not None]
+            landed += ((i, j, number, "content", start + place) for place, j in enumerate(kept))
+            content += (block for block in blocks if block is not None)
+        else:
+            runs.append((i, number, start, len(blocks)))
+            content += blocks
         if (marker := options.get("cacheControl")) is not None and len(content) > start:
             content[-1] = {"cache_control": marker, **as_dict(content[-1])}
         previous = message
-    return Encoded("/messages", encode_body(_body(system, messages, settings)), Places(landed))
+    return Encoded("/messages", encode_body(_body(system, messages, settings)), Places(landed, runs))
 
 
 def as_stream(encoded: Encoded, *, provider: str) -> Encoded:
@@ -289,7 +294,9 @@ def _marker(options: Mapping[str, Any], mine: str, others: str) -> Any:
 def _call(part: ToolCall, role: str, i: int, j: int) -> Wire:
     if role != "assistant":
         raise refuse(part, role, f"messages[{i}].content[{j}]")
-    options = own(part.options, NAMESPACE) if part.options else NOTHING
+    if not part.options and not part.provider_executed:
+        return _ToolUse(part.id, part.name, part.input)
+    options = own(part.options, NAMESPACE)
     marker = _marker(options, "cacheOnCall", "cacheOnResult")
     further = mapping(options.get("call"))
     kind = further.get("type") or ("server_tool_use" if part.provider_executed else "tool_use")
@@ -300,6 +307,8 @@ def _call(part: ToolCall, role: str, i: int, j: int) -> Wire:
 
 
 def _result(part: ToolResult, role: str, i: int, j: int) -> Wire:
+    if not part.options and part.output.type == "json" and role != "assistant":
+        return _ToolResult(part.call_id, write_json(part.output.value))
     options = own(part.options, NAMESPACE) if part.options else NOTHING
     marker = _marker(options, "cacheOnResult", "cacheOnCall")
     further = mapping(options.get("result"))

@@ -9,6 +9,7 @@ import msgspec
 from msgspec import Struct, field
 
 from memory.messages.prompt import File, Prompt, Reasoning, Text, ToolCall, ToolResult
+from memory.messages.values import JsonObject
 from memory.processors.compat.passes.call import Call
 
 
@@ -72,10 +73,12 @@ def facts_of(prompt: Prompt, declared_tools: Iterable[str] = ()) -> Facts:
                 elif type(part) is ToolCall:
                     if part.id in facts.tool_ids:
                         facts.has_repeated_id = True
-                    if type(part.input) is not dict:
-                        facts.has_odd_input = True
-                    if part.input:
-                        said.append(part.input)
+                    # An object that is still text was read as UTF-8 already.
+                    if type(part.input) is not JsonObject:
+                        if type(part.input) is not dict:
+                            facts.has_odd_input = True
+                        if part.input:
+                            said.append(part.input)
                     facts.tool_ids[part.id] = None
                     facts.tool_names[part.name] = None
                     if part.pending:
@@ -89,7 +92,8 @@ def facts_of(prompt: Prompt, declared_tools: Iterable[str] = ()) -> Facts:
                     facts.tool_ids[part.call_id] = None
                     facts.tool_names[part.name] = None
                     answers.append(part.call_id)
-                    said.append(part.output.value)
+                    if type(part.output.value) is not JsonObject:
+                        said.append(part.output.value)
                     if part.output.type == "content":
                         facts.has_media_result = facts.has_file = True  # a pass may move media out of results
                 elif type(part) is Reasoning:

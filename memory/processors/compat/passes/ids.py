@@ -15,6 +15,8 @@ from memory.processors.changes import Change, Spot, spot_of
 from memory.processors.compat.passes.facts import Facts
 from memory.profiles.profile import IdFormat, Profile
 
+_TOOL_PARTS: frozenset[type[Part]] = frozenset((ToolCall, ToolResult))
+
 
 def renames(names: Iterable[str], form: IdFormat) -> dict[str, str]:
     """New names for those that can't keep theirs."""
@@ -52,7 +54,7 @@ def rename_tool_ids(prompt: Prompt, profile: Profile, facts: Facts, rule: str) -
             case _:
                 return part
 
-    return prompt.map_parts(rename, roles=("assistant", "tool")), changes
+    return prompt.map_parts(rename, roles=("assistant", "tool"), of=_TOOL_PARTS), changes
 
 
 def rename_tools(prompt: Prompt, profile: Profile, facts: Facts, rule: str) -> tuple[Prompt, list[Change]]:
@@ -66,7 +68,7 @@ def rename_tools(prompt: Prompt, profile: Profile, facts: Facts, rule: str) -> t
             changes.append(_renamed(rule, message, part, part.name, table[part.name], "Tool names", profile.tool_names))
         return replace(part, name=table[part.name])
 
-    return prompt.map_parts(rename, roles=("assistant", "tool")), changes
+    return prompt.map_parts(rename, roles=("assistant", "tool"), of=_TOOL_PARTS), changes
 
 
 def _renamed(rule: str, message: Message, part: Part, old: str, new: str, what: str, form: IdFormat) -> Change:

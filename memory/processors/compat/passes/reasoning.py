@@ -74,10 +74,10 @@ def _drop(
 ) -> tuple[Prompt, list[Change]]:
     changes: list[Change] = []
 
-    def keep(message: Message, part: Part) -> Part | None:
-        if not isinstance(part, Reasoning) or not is_refused(part):
+    def keep(message: Message, part: Reasoning) -> Part | None:
+        if not is_refused(part):
             return part
         changes.append(Change(rule, reason, "reasoning hidden", spot_of(message, part), brief(part)))
         return None
 
-    return prompt.map_parts(keep, roles=("assistant",)), changes
+    return prompt.map_parts(keep, roles=("assistant",), of=frozenset((Reasoning,))), changes

@@ -76,24 +76,31 @@ def may_be_empty(profile: Profile, facts: Facts) -> bool:
 def drop_empty(prompt: Prompt, profile: Profile, _: Facts, rule: str) -> tuple[Prompt, list[Change]]:
     """Messages without anything to say go: no parts, or only empty texts."""
     changes: list[Change] = []
-    out: list[Message] = []
+    gone: list[Message] = []
     for message in prompt.messages:
-        if message.role == "system":
+        role, content = message.role, message.content
+        if role == "tool" or (type(content) is tuple and content and not _is_empty(content[0], profile)):
+            continue
+        if role == "system":
             is_empty = not message.text.strip()
         else:
-            is_empty = message.role != "tool" and all(_is_empty(part, profile) for part in message.parts)
-        if is_empty and (message.role in profile.drops_empty or (message.role != "system" and not message.content)):
+            is_empty = all(_is_empty(part, profile) for part in message.parts)
+        if is_empty and (role in profile.drops_empty or (role != "system" and not content)):
             reason = f"{profile.title} takes no message without content."
-            changes.append(Change(rule, reason, "same", spot_of(message), f"empty {message.role} message"))
-        else:
-            out.append(message)
-    return prompt.with_messages(out), changes
+            changes.append(Change(rule, reason, "same", spot_of(message), f"empty {role} message"))
+            gone.append(message)
+    if not gone:
+        return prompt, changes
+    ids = set(map(id, gone))
+    return prompt.with_messages([message for message in prompt.messages if id(message) not in ids]), changes
 
 
 def _is_empty(part: Part, profile: Profile) -> bool:
-    if not isinstance(part, Text) or (part.options and part.options.get(profile.namespace)):
+    if type(part) is not Text or (part.text and not part.text.isspace()):
         return False
-    return not part.text or (profile.blank_text == "drop" and part.text.isspace())
+    if part.options and part.options.get(profile.namespace):
+        return False
+    return not part.text or profile.blank_text == "drop"
 
 
 def has_foreign_blocks(_: Profile, facts: Facts) -> bool:
