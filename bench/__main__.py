@@ -40,17 +40,25 @@ def limit(rows: list[Row]) -> bytes:
         blocks: list[dict[str, Any]] = []
         results: list[dict[str, Any]] = []
         for part in content["parts"]:
-            if part["type"] == "text":
+            kind = part["type"]
+            if kind == "text":
                 blocks.append({"type": "text", "text": part["text"]})
-            elif part["type"] == "tool-invocation":
+            elif kind == "tool-invocation":
                 call = part["toolInvocation"]
                 call_id = call["toolCallId"]
                 blocks.append({"type": "tool_use", "id": call_id, "name": call["toolName"], "input": call["args"]})
-                text = msgspec.json.encode(call["result"]).decode()
-                results.append({"type": "tool_result", "tool_use_id": call_id, "content": text})
+                said = msgspec.json.encode(call["result"]).decode()
+                results.append({"type": "tool_result", "tool_use_id": call_id, "content": said})
+            elif kind == "reasoning":
+                thinking = {"type": "thinking", "thinking": part["details"][0]["text"]}
+                if "providerMetadata" in part:
+                    thinking |= part["providerMetadata"]
+                blocks.append(thinking)
+            elif results:
+                out.append(msgspec.json.encode({"role": role, "content": blocks}))
+                out.append(msgspec.json.encode({"role": "user", "content": results}))
+                blocks, results = [], []
         out.append(msgspec.json.encode({"role": role, "content": blocks}))
-        if results:
-            out.append(msgspec.json.encode({"role": "user", "content": results}))
     return b'{"messages":[' + b",".join(out) + b"]}"
 
 

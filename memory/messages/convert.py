@@ -49,12 +49,17 @@ def to_prompt(messages: Iterable[Mapping[str, Any]], *, system: Sequence[str] = 
         role, content, message_id = message.get("role"), message.get("content"), message.get("id") or ""
         if role == "system":
             continue
-        body = content.body if type(content) is RowContent else lenient_body(content_of(content))
+        body, old = content.body if type(content) is RowContent else None, None
+        if body is None:
+            body, old = lenient_body(content_of(content))
+        parts: Iterable[tuple[int | None, StoredPart]] = enumerate(body.parts)
+        if old or (body.content and _WITHOUT_TEXT.issuperset([part.type for part in body.parts])):
+            parts = _with_old(body, old or [])
         if role == "assistant":
-            made = _turn(message_id, body, arguments)
+            made = _turn(parts, message_id, body.origin, arguments)
         else:
             role = "user"
-            made = [Message("user", tuple(parts), None, message_id)] if (parts := _said_by_user(body)) else []
+            made = [Message("user", tuple(said), None, message_id)] if (said := _said_by_user(parts)) else []
         if body.options:
             made = _with_options(made, role, body.options)
         out += made
@@ -74,79 +79,82 @@ def _with_options(made: list[Message], role: str, options: Options) -> list[Mess
 _WITHOUT_TEXT = {"tool-invocation", "reasoning", "step-start", ""}
 
 
-def _parts(body: Body) -> Iterable[tuple[int | None, StoredPart]]:
-    """All parts with their index, old fields first; the text beside them where no part says anything else."""
-    if not body.old and not body.text:
-        return enumerate(body.parts)
-    parts: list[tuple[int | None, StoredPart]] = [(None, part) for part in body.old]
+def _with_old(body: Body, old: Iterable[StoredPart]) -> list[tuple[int | None, StoredPart]]:
+    """The parts with their index; old fields first, the text beside them last where no part says anything else."""
+    parts: list[tuple[int | None, StoredPart]] = [(None, part) for part in old]
     parts += enumerate(body.parts)
-    if body.text and all(part.type in _WITHOUT_TEXT for part in body.parts):
-        parts.append((None, StoredPart("text", body.text)))
+    if _WITHOUT_TEXT.issuperset(part.type for part in body.parts):
+        text = _value(body.content)
+        if text and isinstance(text, str):
+            parts.append((None, StoredPart("text", text)))
     return parts
 
 
-def _said_by_user(body: Body) -> list[Part]:
+def _said_by_user(parts: Iterable[tuple[int | None, StoredPart]]) -> list[Part]:
     out: list[Part] = []
     is_text = False  # whether the last part was a text
-    for at, part in _parts(body):
-        if part.type == "text":
+    for at, part in parts:
+        kind = part.type
+        if kind == "text":
             text = Text(part.text or "", part.provider_metadata, at)
             if is_text and text.options and _is_same_item(last := out[-1], text):
                 out[-1] = Text(last.text + text.text, last.options, last.at)
             else:
                 out.append(text)
             is_text = True
-        elif part.type in ("file", "tool-invocation", "reasoning", "step-start"):
+        elif kind in ("file", "tool-invocation", "reasoning", "step-start"):
             is_text = False
-            if part.type == "file" and (file := _file(part, at, is_user=True)) is not None:
+            if kind == "file" and (file := _file(part, at, is_user=True)) is not None:
                 out.append(file)
     return out
 
 
-def _turn(message_id: str, body: Body, arguments: dict[str, Any]) -> list[Message]:
+def _turn(
+    parts: Iterable[tuple[int | None, StoredPart]],
+    message_id: str,
+    origin: Origin | None,
+    arguments: dict[str, Any],
+) -> list[Message]:
     """An assistant's stored message as prompt messages: blocks, each with the results of its calls behind it."""
     made: list[Message] = []
     block: list[Part] = []
     results: list[Part] = []
     is_parted = False
     tool: ToolCall | None = None  # the last part, when it was one of a tool
-
-    def close() -> None:
-        if block:
-            made.append(Message("assistant", tuple(block), None, message_id, body.origin, is_parted and bool(made)))
-            block.clear()
-        if results:
-            made.append(Message("tool", tuple(results), None, message_id, body.origin))
-            results.clear()
-
-    for at, part in _parts(body):
+    for at, part in parts:
         kind = part.type
+        new: Part | None
         if kind == "tool-invocation":
             if (invocation := part.tool_invocation) is None:
                 continue
-            call, result = _call_and_result(part, invocation, at, arguments)
-            executed = call.provider_executed
-            if tool is not None and not tool.provider_executed and executed and result is not None:
-                close()
-                is_parted = True
-            tool = call
-            if result is None or not _is_orphan(call.options):
-                block.append(call)
-            if result is not None:
-                (block if executed else results).append(result)
+            call_id, name, options = invocation.tool_call_id, invocation.tool_name, part.provider_metadata
+            if args := _value(invocation.args):
+                arguments[call_id] = args
+            elif args is None:
+                args = {}
+            output = _output(invocation, options)
+            executed = part.provider_executed
+            if tool is not None and executed and not tool.provider_executed and output is not None:
+                _close(made, block, results, message_id, origin, is_parted)
+                block, results, is_parted = [], [], True
+            tool = ToolCall(call_id, name, args, executed, output is None, options, at)
+            if output is None or not (options and _is_orphan(options)):
+                block.append(tool)
+            if output is not None:
+                known = args or arguments.get(call_id) or {}
+                (block if executed else results).append(ToolResult(call_id, name, output, known, options, at))
             continue
-        new: Part | None
         if kind == "text":
             new = Text(part.text or "", part.provider_metadata, at)
             if new.options and tool is None and block and _is_same_item(last := block[-1], new):
                 block[-1] = Text(last.text + new.text, last.options, last.at)
                 continue
         elif kind == "step-start":
-            close()
-            is_parted, tool = False, None
+            _close(made, block, results, message_id, origin, is_parted)
+            block, results, is_parted, tool = [], [], False, None
             continue
         elif kind == "reasoning":
-            new = _reasoning(part, at, body.origin)
+            new = _reasoning(part, at, origin)
         elif kind == "file":
             new = _file(part, at, is_user=False)
         else:
@@ -154,32 +162,24 @@ def _turn(message_id: str, body: Body, arguments: dict[str, Any]) -> list[Messag
         if new is None:
             continue
         if tool is not None:  # this can only have come after the tool's outcome
-            close()
-            is_parted, tool = True, None
+            _close(made, block, results, message_id, origin, is_parted)
+            block, results, is_parted, tool = [], [], True, None
         block.append(new)
-    close()
+    _close(made, block, results, message_id, origin, is_parted)
     return made
 
 
-def _call_and_result(
-    part: StoredPart, invocation: Invocation, at: int | None, arguments: dict[str, Any]
-) -> tuple[ToolCall, ToolResult | None]:
-    call_id, name, options = invocation.tool_call_id, invocation.tool_name, part.provider_metadata
-    args = _value(invocation.args)
-    if args:
-        arguments[call_id] = args
-    elif args is None:
-        args = {}
-    output = _output(invocation, options)
-    call = ToolCall(call_id, name, args, part.provider_executed, output is None, options, at)
-    if output is None:
-        return call, None
-    known = args or arguments.get(call_id) or {}
-    return call, ToolResult(call_id, name, output, known, options, at)
+def _close(
+    made: list[Message], block: list[Part], results: list[Part], message_id: str, origin: Origin | None, is_parted: bool
+) -> None:
+    if block:
+        made.append(Message("assistant", tuple(block), None, message_id, origin, is_parted and bool(made)))
+    if results:
+        made.append(Message("tool", tuple(results), None, message_id, origin))
 
 
-def _is_orphan(options: Options | None) -> bool:
-    mastra = options.get("mastra") if options else None
+def _is_orphan(options: Options) -> bool:
+    mastra = options.get("mastra")
     return isinstance(mastra, dict) and bool(mastra.get("orphanResult"))
 
 
@@ -188,14 +188,13 @@ def _value(given: Any) -> Any:
 
 
 def _reasoning(part: StoredPart, at: int | None, origin: Origin | None) -> Reasoning | None:
-    text = part.reasoning or ""
+    text = part.reasoning
     if not text:
-        details = _value(part.details) or ()
-        if not details:
+        if not part.details:
             return None
-        text = "".join(d.get("text") or "" for d in details if isinstance(d, dict) and d.get("type") == "text")
+        text = "".join([detail.text or "" for detail in part.details if detail.type == "text"])
     options = part.provider_metadata
-    return Reasoning(text, options, at, own_origin(options) or origin)
+    return Reasoning(text, options, at, (own_origin(options) if options else None) or origin)
 
 
 def _file(part: StoredPart, at: int | None, *, is_user: bool) -> File | None:

@@ -376,9 +376,8 @@ class MessageList:
     def _register(self, entry: Entry, message: Mapping[str, Any]) -> None:
         """Note which calls the entry holds, so that a result finds them."""
         content = message["content"]
-        if type(content) is RowContent:
-            parts = content.body.parts
-            calls = [part.tool_invocation.tool_call_id for part in parts if part.tool_invocation is not None]
+        if type(content) is RowContent and (body := content.body) is not None:
+            calls = [part.tool_invocation.tool_call_id for part in body.parts if part.tool_invocation is not None]
         else:
             calls = [call_id for part in parts_of(content) if isinstance(call_id := _call_id(part), str)]
         for call_id in calls:

@@ -112,7 +112,8 @@ class Message(Struct, frozen=True, gc=False):
     @property
     def parts(self) -> tuple[Part, ...]:
         """The parts; a plain text counts as one text part."""
-        return (Text(self.content),) if isinstance(self.content, str) else self.content
+        content = self.content
+        return (Text(content),) if isinstance(content, str) else content
 
     @property
     def text(self) -> str:

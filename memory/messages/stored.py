@@ -16,7 +16,7 @@ from typing import Any
 import msgspec
 
 from memory.errors import FieldError, InvalidInput
-from memory.messages.typed import Body, lenient_body, typed_body
+from memory.messages.typed import Body, typed_body
 from memory.messages.typed import origin_of as origin_of
 from memory.messages.values import JsonObject
 from memory.messages.values import write_json as write_json
@@ -64,31 +64,37 @@ def content_of(value: Any) -> dict[str, Any]:
     }
 
 
+_UNREAD = Body([])
+
+
 class RowContent(JsonObject):
     """A content as a row's text. Nothing of it is read before it is asked for, so it costs a prompt little."""
 
-    __slots__ = ("_body",)
+    __slots__ = ("_body", "_text")
+    _body: Body | None
 
     def __init__(self, text: str | bytes) -> None:
-        self.raw = msgspec.Raw(text)
+        self._text, self._body = text, _UNREAD
+
+    @property
+    def raw(self) -> msgspec.Raw:  # type: ignore[override]
+        return msgspec.Raw(self._text)
 
     @property
     def value(self) -> dict[str, Any]:
         try:
             return self._value
         except AttributeError:
-            value = read_content(bytes(self.raw))
+            value = read_content(self._text)
             self._value = value
             return value
 
     @property
-    def body(self) -> Body:
-        """The fields that a prompt is made of."""
-        try:
-            return self._body
-        except AttributeError:
-            self._body: Body = typed_body(self.raw) or lenient_body(self.value)
-            return self._body
+    def body(self) -> Body | None:
+        """The fields that a prompt is made of; None where only `value` tells them."""
+        if self._body is _UNREAD:
+            self._body = typed_body(self._text)
+        return self._body
 
 
 def parts_of(content: Mapping[str, Any]) -> list[dict[str, Any]]:

@@ -6,7 +6,7 @@ refuses is read leniently, to the same effect. Source: the message format's sect
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from functools import lru_cache
 from typing import Any
 
@@ -14,7 +14,7 @@ import msgspec
 from msgspec import Raw, Struct
 
 from memory.messages.names import provider_id
-from memory.messages.prompt import Options, Origin
+from memory.messages.prompt import Origin
 
 _ABSENT = Raw()
 
@@ -26,10 +26,17 @@ class Invocation(Struct, gc=False, rename="camel"):
     tool_call_id: str = ""
     tool_name: str = ""
     args: Raw = _ABSENT
-    """Text; the plain value where it was read leniently. So are `result` and a part's `details` and `data`."""
+    """Text; the plain value where it was read leniently. So are `result` and a part's `data`."""
     result: Raw = _ABSENT
     error_text: Any = None
     approval: Any = None
+
+
+class Detail(Struct, gc=False):
+    """A piece of reasoning."""
+
+    type: str = ""
+    text: str | None = None
 
 
 class StoredPart(Struct, gc=False, rename="camel"):
@@ -40,7 +47,7 @@ class StoredPart(Struct, gc=False, rename="camel"):
     provider_metadata: dict[str, Any] | None = None
     tool_invocation: Invocation | None = None
     reasoning: str | None = None
-    details: Raw = _ABSENT
+    details: list[Detail] | None = None
     data: Raw = _ABSENT
     url: str | None = None
     mime_type: str | None = None
@@ -49,48 +56,43 @@ class StoredPart(Struct, gc=False, rename="camel"):
     provider_executed: bool | None = None
 
 
-class Body(Struct, gc=False):
-    """A message's content: its parts, what stands in old fields beside them, its options, its author."""
-
-    parts: list[StoredPart]
-    old: Sequence[StoredPart] = ()
-    """Calls, reasoning and attachments of old formats, which count only where no part is of their kind."""
-    text: str | None = None
-    options: Options | None = None
-    origin: Origin | None = None
-
-
 class _Stamp(Struct, gc=False, rename="camel"):
     provider: str | None = None
     protocol: str | None = None
     model_id: str | None = None
 
 
-class _Content(Struct, gc=False, rename="camel"):
+class Body(Struct, gc=False, rename="camel"):
+    """A message's content."""
+
     parts: list[StoredPart]
-    content: str | None = None
-    provider_metadata: dict[str, Any] | None = None
-    metadata: _Stamp | None = None
+    content: Raw = _ABSENT
+    """The text beside the parts: mostly a copy of theirs, so it is not read before it is needed."""
+    options: dict[str, Any] | None = msgspec.field(default=None, name="providerMetadata")
+    stamp: _Stamp | None = msgspec.field(default=None, name="metadata")
+    # Fields of old formats: a message that has one is read leniently.
     tool_invocations: Raw = _ABSENT
     reasoning: Raw = _ABSENT
     attachments: Raw = msgspec.field(default=_ABSENT, name="experimental_attachments")
 
+    @property
+    def origin(self) -> Origin | None:
+        stamp = self.stamp
+        if stamp is None or not stamp.provider:
+            return None
+        return _origin(stamp.provider, stamp.protocol, stamp.model_id)
 
-_decode = msgspec.json.Decoder(_Content).decode
+
+_decode = msgspec.json.Decoder(Body).decode
 
 
-def typed_body(text: Raw) -> Body | None:
+def typed_body(text: str | bytes) -> Body | None:
     """The body of a content's JSON text; None when something in it is not of its type, or in a field of old formats."""
     try:
-        content = _decode(text)
+        body = _decode(text)
     except (msgspec.DecodeError, UnicodeError, RecursionError):
         return None
-    if content.tool_invocations or content.reasoning or content.attachments:
-        return None
-    stamp, origin = content.metadata, None
-    if stamp is not None and stamp.provider:
-        origin = origin_named(stamp.provider, stamp.protocol, stamp.model_id)
-    return Body(content.parts, (), content.content, content.provider_metadata, origin)
+    return None if body.tool_invocations or body.reasoning or body.attachments else body
 
 
 class _Special(Struct, gc=False):
@@ -108,44 +110,46 @@ def is_plain_object(text: Raw) -> bool:
 
 
 @lru_cache(maxsize=1024)
-def origin_named(provider: str, protocol: str | None, model_id: str | None) -> Origin:
-    """The stamp that these stored names mean."""
+def _origin(provider: str, protocol: str | None, model_id: str | None) -> Origin:
     if protocol is None:
         protocol = provider if provider in ("openai-chat", "openai-responses") else ""
     return Origin(provider_id(provider), protocol, model_id or "")
 
 
-def lenient_body(content: Mapping[str, Any]) -> Body:
-    """The body of a content object, whatever it holds."""
-    given = content.get("parts")
+def origin_of(content: Mapping[str, Any]) -> Origin | None:
+    """The stamp of a turn (`metadata.provider`, `protocol`, `modelId`), or None when it carries none."""
+    return Body([], stamp=_stamp(content)).origin
+
+
+def lenient_body(content: Mapping[str, Any]) -> tuple[Body, list[StoredPart]]:
+    """The body of a content object, whatever it holds, and what counts of its old fields.
+
+    Calls, reasoning and attachments of old formats count only where no part is of their kind.
+    """
+    get: Callable[[str], Any] = content.get
+    given = get("parts")
     parts = [_part(part) for part in given] if isinstance(given, list) else []
     types = {part.type for part in parts}
     old: list[StoredPart] = []
-    if "tool-invocation" not in types and isinstance(legacy := content.get("toolInvocations"), list):
+    if "tool-invocation" not in types and isinstance(legacy := get("toolInvocations"), list):
         calls = ({"type": "tool-invocation", "toolInvocation": entry} for entry in legacy if isinstance(entry, dict))
         old += map(_part, calls)
-    reasoning = content.get("reasoning")
+    reasoning = get("reasoning")
     if "reasoning" not in types and isinstance(reasoning, str) and reasoning:
         old.append(StoredPart("reasoning", reasoning=reasoning))
-    if "file" not in types and isinstance(attachments := content.get("experimental_attachments"), list):
+    if "file" not in types and isinstance(attachments := get("experimental_attachments"), list):
         for entry in attachments:
             if isinstance(entry, dict):
                 media_type, name = entry.get("contentType"), entry.get("name")
                 old.append(_part({"type": "file", "mimeType": media_type, "data": entry.get("url"), "filename": name}))
-    text = content.get("content")
-    options = _mapping(content.get("providerMetadata"))
-    return Body(parts, old, text if isinstance(text, str) else None, options, origin_of(content))
+    return Body(parts, get("content"), _mapping(get("providerMetadata")), _stamp(content)), old
 
 
-def origin_of(content: Mapping[str, Any]) -> Origin | None:
-    """The stamp of a turn (`metadata.provider`, `protocol`, `modelId`), or None when it carries none."""
+def _stamp(content: Mapping[str, Any]) -> _Stamp | None:
     metadata = content.get("metadata")
     if not isinstance(metadata, Mapping):
         return None
-    provider = metadata.get("provider")
-    if not isinstance(provider, str) or not provider:
-        return None
-    return origin_named(provider, _text(metadata.get("protocol")), _text(metadata.get("modelId")))
+    return _Stamp(_text(metadata.get("provider")), _text(metadata.get("protocol")), _text(metadata.get("modelId")))
 
 
 def _part(given: Any) -> StoredPart:
@@ -160,7 +164,7 @@ def _part(given: Any) -> StoredPart:
         _mapping(get("providerMetadata")),
         _invocation(invocation.get) if isinstance(invocation, dict) else None,
         _text(get("reasoning")),
-        get("details"),
+        [_detail(detail) for detail in details] if isinstance(details := get("details"), list) else None,
         get("data"),
         _text(get("url")),
         _text(get("mimeType")),
@@ -168,6 +172,10 @@ def _part(given: Any) -> StoredPart:
         _text(get("filename")),
         get("providerExecuted"),
     )
+
+
+def _detail(given: Any) -> Detail:
+    return Detail(_text(given.get("type")) or "", _text(given.get("text"))) if isinstance(given, dict) else Detail()
 
 
 def _invocation(get: Callable[[str], Any]) -> Invocation:

@@ -77,13 +77,18 @@ def plain(value: Any) -> Any:
     return value.value if isinstance(value, JsonObject) else value
 
 
-def _as_text(value: Any) -> Raw:
+def as_written(value: Any) -> Any:
+    """The value, or the text of an object kept as text, which the encoder takes as it is."""
+    return value.raw if type(value) is JsonObject else value
+
+
+def _hook(value: Any) -> Raw:
     if isinstance(value, JsonObject):
         return value.raw
     raise TypeError(f"{type(value).__name__} is no JSON value")
 
 
-encode_json = msgspec.json.Encoder(enc_hook=_as_text).encode
+encode_json = msgspec.json.Encoder(enc_hook=_hook).encode
 """The JSON bytes of a value, keys in their given order, big integers exact."""
 
 

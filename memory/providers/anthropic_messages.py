@@ -38,7 +38,7 @@ from memory.messages.prompt import (
     is_url,
     raw_block,
 )
-from memory.messages.stored import write_json
+from memory.messages.values import as_written, write_json
 from memory.providers.anthropic_stream import MessageReader
 from memory.providers.classify import classify
 from memory.providers.shared import (
@@ -159,7 +159,8 @@ def encode_request(prompt: Prompt, settings: Settings, *, provider: str) -> Enco
     content: list[Any] = []
     previous: Message | None = None
     for i, message in enumerate(prompt.messages):
-        if message.role == "system":
+        role = message.role
+        if role == "system":
             if messages:
                 raise EncodingError("system messages stand before all others", place=f"messages[{i}]")
             landed.append((i, 0, len(system), "system", -1))
@@ -169,20 +170,24 @@ def encode_request(prompt: Prompt, settings: Settings, *, provider: str) -> Enco
         # Options and parted messages are rare: most messages take the short way.
         if previous is None or not ((options or message.parted) and _continues(message, previous, options)):
             content = []
-            said: Wire = _Message("assistant" if message.role == "assistant" else "user", content)
+            said: Wire = _Message("assistant" if role == "assistant" else "user", content)
             if options:
                 said = _with_role_and_extra(message, content, options)
             messages.append(said)
-        number, start, role = len(messages) - 1, len(content), message.role
-        blocks = [_BLOCKS[type(part)](part, role, i, j) for j, part in enumerate(message.parts)]
-        if not blocks or None in blocks:
-            landed.append((i, -1, number, "", -1))
-            kept = [j for j, block in enumerate(blocks) if block is not None]
-            landed += ((i, j, number, "content", start + place) for place, j in enumerate(kept))
-            content += (block for block in blocks if block is not None)
+        number, start, parts = len(messages) - 1, len(content), message.parts
+        for j, part in enumerate(parts):
+            if type(part) is Text and not part.options:
+                content.append(_Text(part.text))
+                continue
+            block = _BLOCKS[type(part)](part, role, i, j)
+            if block is not None:
+                content.append(block)
+        if len(content) == start + len(parts) and parts:
+            runs.append((i, number, start, len(parts)))
         else:
-            runs.append((i, number, start, len(blocks)))
-            content += blocks
+            landed.append((i, -1, number, "", -1))
+            kept = (j for j, part in enumerate(parts) if _BLOCKS[type(part)](part, role, i, j) is not None)
+            landed += ((i, j, number, "content", place) for place, j in enumerate(kept, start))
         if (marker := options.get("cacheControl")) is not None and len(content) > start:
             content[-1] = {"cache_control": marker, **as_dict(content[-1])}
         previous = message
@@ -295,7 +300,7 @@ def _call(part: ToolCall, role: str, i: int, j: int) -> Wire:
     if role != "assistant":
         raise refuse(part, role, f"messages[{i}].content[{j}]")
     if not part.options and not part.provider_executed:
-        return _ToolUse(part.id, part.name, part.input)
+        return _ToolUse(part.id, part.name, as_written(part.input))
     options = own(part.options, NAMESPACE)
     marker = _marker(options, "cacheOnCall", "cacheOnResult")
     further = mapping(options.get("call"))

@@ -130,7 +130,7 @@ class TestPasses:
 
 
 def within(fresh: Facts, carried: Facts, *, names: bool) -> bool:
-    flags = ("has_reasoning", "has_blank_text", "has_pending", "has_unpaired", "has_options_on_text")
+    flags = ("has_reasoning", "has_blank_text", "has_pending", "has_unpaired", "has_block")
     known = not names or (
         set(fresh.tool_ids) <= set(carried.tool_ids) and set(fresh.tool_names) <= set(carried.tool_names)
     )

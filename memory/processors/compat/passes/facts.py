@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct, field
 
-from memory.messages.prompt import File, Prompt, Reasoning, Text, ToolCall, ToolResult
+from memory.messages.prompt import File, Options, Prompt, Reasoning, Text, ToolCall, ToolResult
 from memory.messages.values import JsonObject
 from memory.processors.compat.passes.call import Call
 
@@ -23,13 +23,14 @@ class Facts(Struct):
     has_pending: bool = False
     has_unpaired: bool = False
     """Not every client call has its result in the tool message right behind it, in order, and nothing else there."""
-    has_options_on_text: bool = False
+    has_block: bool = False
+    """Some options hold a provider's own block."""
     has_file: bool = False
     has_hosted_call: bool = False
     has_media_result: bool = False
     has_system_turn: bool = False
-    has_options: bool = False
-    """Some message or part carries options of a provider."""
+    cache_markers: int = 0
+    """Messages and parts that carry one, of any provider."""
     has_odd_input: bool = False
     """Arguments of some call are no JSON object."""
     has_repeated_id: bool = False
@@ -45,7 +46,7 @@ def facts_of(prompt: Prompt, declared_tools: Iterable[str] = ()) -> Facts:
     asked: list[str] = []  # client calls of the message before, which the next one has to answer
     for message in prompt.messages:
         if message.options is not None:
-            facts.has_options = True
+            _note_options(facts, message.options)
             if message.role == "user":
                 facts.has_system_turn = True  # perhaps: the pass looks closer
         answers: list[str] = []
@@ -61,15 +62,13 @@ def facts_of(prompt: Prompt, declared_tools: Iterable[str] = ()) -> Facts:
                 facts.has_blank_text = True
             for part in message.content:
                 if part.options is not None:
-                    facts.has_options = True
+                    _note_options(facts, part.options)
                 # By exact type: this loop meets every part of every prompt, and patterns cost more.
                 if type(part) is Text:
                     if not part.text or part.text.isspace():
                         facts.has_blank_text = True
                     if not part.text.isascii():
                         said.append(part.text)
-                    if part.options is not None:
-                        facts.has_options_on_text = True
                 elif type(part) is ToolCall:
                     if part.id in facts.tool_ids:
                         facts.has_repeated_id = True
@@ -115,6 +114,15 @@ def facts_of(prompt: Prompt, declared_tools: Iterable[str] = ()) -> Facts:
     for name in declared_tools:
         facts.tool_names.setdefault(name)
     return facts
+
+
+def _note_options(facts: Facts, options: Options) -> None:
+    for value in options.values():
+        if isinstance(value, dict):
+            if "block" in value:
+                facts.has_block = True
+            if "cacheControl" in value or "cache_control" in value:
+                facts.cache_markers += 1
 
 
 def _may_hold_halves(values: list[Any]) -> bool:

@@ -22,16 +22,19 @@ def renames(names: Iterable[str], form: IdFormat) -> dict[str, str]:
     """New names for those that can't keep theirs."""
     held: dict[str, str] = {}
     for old in names:
+        if old not in held and form.fits(old):
+            held[old] = old
+            continue
         held[next(new for new in form.forms(old) if new not in held)] = old
     return {old: new for new, old in held.items() if new != old}
 
 
 def has_bad_ids(profile: Profile, facts: Facts) -> bool:
-    return not all(map(profile.tool_ids.fits, facts.tool_ids))
+    return not profile.tool_ids.fit_all(facts.tool_ids)
 
 
 def has_bad_names(profile: Profile, facts: Facts) -> bool:
-    return not all(map(profile.tool_names.fits, facts.tool_names))
+    return not profile.tool_names.fit_all(facts.tool_names)
 
 
 def rename_tool_ids(prompt: Prompt, profile: Profile, facts: Facts, rule: str) -> tuple[Prompt, list[Change]]:

@@ -55,13 +55,13 @@ def may_hold_item_ids(profile: Profile, facts: Facts) -> bool:
 
 
 def settle_item_ids(prompt: Prompt, profile: Profile, facts: Facts, rule: str) -> tuple[Prompt, list[Change]]:
-    """Item ids the server can't know: all of them when nothing is stored there, and one that stands twice.
+    """Item ids the server can't know: all of them when nothing is stored there, else those that stood earlier.
 
     Asked for by an error: all ids go, and the sealed reasoning they belong to.
     """
     forced, unstored = facts.call.is_forced, facts.call.settings.get("store") is False
     seen: dict[str, Message] = {}
-    twice: set[str] = set()
+    is_repeated = False
     for message in prompt.messages:
         if message.role != "assistant":
             continue
@@ -69,8 +69,8 @@ def settle_item_ids(prompt: Prompt, profile: Profile, facts: Facts, rule: str) -
             item_id = _own(part.options, profile.namespace).get("itemId")
             # Parts of one item stand in one message.
             if isinstance(item_id, str) and seen.setdefault(item_id, message) is not message:
-                twice.add(item_id)
-    if not forced and not unstored and not twice:
+                is_repeated = True
+    if not forced and not unstored and not is_repeated:
         return prompt, []
     changes: list[Change] = []
 
@@ -82,10 +82,12 @@ def settle_item_ids(prompt: Prompt, profile: Profile, facts: Facts, rule: str) -
             why = "This reasoning can't be read there: nothing of it is stored, and its seal is refused or missing."
             changes.append(Change(rule, why, "reasoning hidden", spot_of(message, part), "reasoning item"))
             return None
-        if not any(key in own for key in _IDS) or not (forced or unstored or item_id in twice):
+        # A result carries its call's id and is sent without it.
+        is_known = isinstance(item_id, str) and message.role == "assistant" and seen.get(item_id) is not message
+        if not any(key in own for key in _IDS) or not (forced or unstored or is_known):
             return part
         why = (
-            "An item id that the server does not know, or that stands twice, is refused; the item is taken without it."
+            "An item id that the server does not know, or that stood earlier, is refused; the item is taken without it."
         )
         changes.append(Change(rule, why, "same", spot_of(message, part), item_id))
         rest = {key: value for key, value in own.items() if key not in _IDS}

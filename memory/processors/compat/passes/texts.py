@@ -70,7 +70,7 @@ def _is_blank(part: Part, profile: Profile) -> bool:
 
 
 def may_be_empty(profile: Profile, facts: Facts) -> bool:
-    return bool(profile.drops_empty) and (facts.has_blank_text or facts.has_reasoning or facts.has_options_on_text)
+    return bool(profile.drops_empty) and (facts.has_blank_text or facts.has_reasoning or facts.has_block)
 
 
 def drop_empty(prompt: Prompt, profile: Profile, _: Facts, rule: str) -> tuple[Prompt, list[Change]]:
@@ -104,7 +104,7 @@ def _is_empty(part: Part, profile: Profile) -> bool:
 
 
 def has_foreign_blocks(_: Profile, facts: Facts) -> bool:
-    return facts.has_options_on_text or facts.has_media_result
+    return facts.has_block or facts.has_media_result
 
 
 def drop_foreign_blocks(prompt: Prompt, profile: Profile, _: Facts, rule: str) -> tuple[Prompt, list[Change]]:
