@@ -53,7 +53,7 @@ def to_prompt(messages: Iterable[Mapping[str, Any]], *, system: Sequence[str] = 
         if body is None:
             body, old = lenient_body(content_of(content))
         parts: Iterable[tuple[int | None, StoredPart]] = enumerate(body.parts)
-        if old or (body.content and _WITHOUT_TEXT.issuperset([part.type for part in body.parts])):
+        if old or (body.content and not (body.parts and body.parts[-1].type == "text")):
             parts = _with_old(body, old or [])
         if role == "assistant":
             made = _turn(parts, message_id, body.origin, arguments)

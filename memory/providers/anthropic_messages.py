@@ -282,6 +282,8 @@ def _text(part: Text, role: str, i: int, j: int) -> Wire | None:
     """The block of a text; None for one that only another protocol's namespace could say and that has no text."""
     if not part.options:
         return _Text(part.text)
+    if part.text and NAMESPACE not in part.options:
+        return _Text(part.text)
     if (block := raw_block(part, NAMESPACE)) is not None:
         return dict(block)
     if not part.text and holds_raw_block(part):

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct, field
 
-from memory.messages.prompt import File, Options, Prompt, Reasoning, Text, ToolCall, ToolResult
+from memory.messages.prompt import File, Options, Origin, Prompt, Reasoning, Text, ToolCall, ToolResult
 from memory.messages.values import JsonObject
 from memory.processors.compat.passes.call import Call
 
@@ -19,6 +19,8 @@ class Facts(Struct):
     tool_ids: dict[str, None]
     tool_names: dict[str, None]
     has_reasoning: bool = False
+    reasoners: set[Origin | None] = field(default_factory=set)
+    """Who wrote the reasoning."""
     has_blank_text: bool = False
     has_pending: bool = False
     has_unpaired: bool = False
@@ -39,19 +41,21 @@ class Facts(Struct):
     call: Call = field(default_factory=Call)
 
 
+_NONE: list[str] = []
+"""Never filled: most messages have no call, and a list each would cost more than the rest of the scan."""
+
+
 def facts_of(prompt: Prompt, declared_tools: Iterable[str] = ()) -> Facts:
     """Facts of a prompt; names of declared tools count after those of the history."""
     facts = Facts({}, {})
     said: list[Any] = []  # what may hold half a character: ASCII can't, and knowing that costs nothing
-    asked: list[str] = []  # client calls of the message before, which the next one has to answer
+    asked = _NONE  # client calls of the message before, which the next one has to answer
     for message in prompt.messages:
         if message.options is not None:
             _note_options(facts, message.options)
             if message.role == "user":
                 facts.has_system_turn = True  # perhaps: the pass looks closer
-        answers: list[str] = []
-        calls: list[str] = []
-        hosted: list[str] = []
+        answers = calls = hosted = _NONE
         if isinstance(message.content, str):
             if not message.content or message.content.isspace():
                 facts.has_blank_text = True
@@ -84,12 +88,15 @@ def facts_of(prompt: Prompt, declared_tools: Iterable[str] = ()) -> Facts:
                         facts.has_pending = True
                     if part.provider_executed:
                         facts.has_hosted_call = True
+                        hosted = hosted or []
                         hosted.append(part.id)
                     else:
+                        calls = calls or []
                         calls.append(part.id)
                 elif type(part) is ToolResult:
                     facts.tool_ids[part.call_id] = None
                     facts.tool_names[part.name] = None
+                    answers = answers or []
                     answers.append(part.call_id)
                     if type(part.output.value) is not JsonObject:
                         said.append(part.output.value)
@@ -97,6 +104,7 @@ def facts_of(prompt: Prompt, declared_tools: Iterable[str] = ()) -> Facts:
                         facts.has_media_result = facts.has_file = True  # a pass may move media out of results
                 elif type(part) is Reasoning:
                     facts.has_reasoning = True
+                    facts.reasoners.add(part.origin)
                     if not part.text.isascii():
                         said.append(part.text)
                 else:

@@ -70,7 +70,7 @@ def _is_blank(part: Part, profile: Profile) -> bool:
 
 
 def may_be_empty(profile: Profile, facts: Facts) -> bool:
-    return bool(profile.drops_empty) and (facts.has_blank_text or facts.has_reasoning or facts.has_block)
+    return bool(profile.drops_empty) and (facts.has_blank_text or facts.has_block)
 
 
 def drop_empty(prompt: Prompt, profile: Profile, _: Facts, rule: str) -> tuple[Prompt, list[Change]]:
