@@ -98,6 +98,7 @@ class TestSwitchedOff:
     def test_it_is_refused_in_the_words_that_ask_for_the_rule(self, send: Sender, example: Example) -> None:
         """What the example says of the error is what the pretend provider says."""
         trial = trial_of(example)
+        assert example.error is not None
         answered = replace(example, error=replace(example.error, body=send(trial, trial.raw).text))
         assert trial_of(answered).acts
 
