@@ -16,7 +16,7 @@ from memory.messages.names import ModelRef
 from memory.messages.prompt import Prompt
 from memory.messages.stored import StoredMessage
 from memory.processors.compat.catalogue import RULES
-from memory.processors.compat.examples import Example, all_examples
+from memory.processors.compat.examples import Example, all_examples, examples_for
 from memory.processors.compat.faults import STRICT, known_faults
 from memory.processors.compat.passes import CATALOGUE, Step
 from memory.processors.compat.passes.call import Call
@@ -56,7 +56,7 @@ UNWRITTEN = {
     "any-hosted-tool": "another provider ran itself",
 }
 """Rules without which there is no request at all, with what the encoder says."""
-EXAMPLES = {f"{example.rule} {number}": example for number, example in enumerate(all_examples())}
+EXAMPLES = {f"{rule} {number}": example for rule in RULES for number, example in enumerate(examples_for(rule), start=1)}
 REFUSED = {name: one for name, one in EXAMPLES.items() if one.rule not in TAKEN_ANYWAY | PLAYED | UNWRITTEN.keys()}
 REPAIRS = {
     "anthropic-tool-id-format": rename_bad_tool_ids,
