@@ -116,7 +116,9 @@ def is_in_known_words(row: RuleProbe) -> bool | None:
 
 
 def outcome_of(raw: Answer, cured: Answer) -> Outcome:
-    """What two answers say of a rule."""
+    """What two answers say of a rule; nothing where the model is not there."""
+    if cured.status == raw.status == 404:
+        return "no answer"
     if cured.is_refused:
         return "cure fails"
     if not cured.is_accepted or not (raw.is_accepted or raw.is_refused):

@@ -127,6 +127,12 @@ class TestOutcome:
         assert [(row.outcome, row.raw_status) for row in rows] == [("no answer", 200)]
         assert "can't be read" in rows[0].raw_error
 
+    def test_a_model_that_is_gone_says_nothing_of_the_rule(self, sandbox: Sandbox) -> None:
+        error = {"type": "error", "error": {"type": "not_found_error", "message": "model: claude-sonnet-4-5"}}
+        sandbox.script("anthropic", status=404, body=error, times=2)
+        rows = probed("anthropic", CHARSET)
+        assert [(row.outcome, row.cured_error) for row in rows] == [("no answer", "model: claude-sonnet-4-5")]
+
     def test_tells_a_refusal_for_another_reason(self, sandbox: Sandbox) -> None:
         error = {"type": "error", "error": {"type": "invalid_request_error", "message": "ids must rhyme"}}
         sandbox.script("anthropic", status=400, body=error)
