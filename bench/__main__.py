@@ -29,7 +29,14 @@ from memory.profiles import profile_for
 from memory.providers import wire_module
 from memory.providers.wire import Settings
 
-TARGETS = (("anthropic", "anthropic-messages", "claude-sonnet-4-5"), ("openai", "openai-chat", "gpt-4o"))
+TARGETS = (
+    ("anthropic", "anthropic-messages", "claude-sonnet-4-5"),
+    ("openai", "openai-chat", "gpt-4o"),
+    ("openai", "openai-responses", "gpt-5"),
+    ("gemini", "gemini-contents", "gemini-2.5-pro"),
+    ("bedrock", "bedrock-converse", "anthropic.claude-sonnet-4-5-20250929-v1:0"),
+    ("cohere", "cohere-v2", "command-a-03-2025"),
+)
 
 
 def limit(rows: list[Row]) -> bytes:
