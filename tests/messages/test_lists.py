@@ -10,6 +10,8 @@ import pytest
 
 from memory.errors import InvalidInput
 from memory.messages.lists import MessageList
+from memory.messages.stored import RowContent
+from memory.messages.values import write_json
 from tests.messages.build import at, ids, make_list, message, parts, states, text, thought, tool, user
 
 FINE = text("fine")
@@ -331,6 +333,32 @@ class TestArrays:
         messages = make_list(("response", message("a1", text("a"), text("b"))))
         messages.apply([message("a1", text("b"))], ["a1"])
         assert parts(messages.messages[0]) == [text("b")]
+
+
+class TestRows:
+    """Contents that are a row's text are read when somebody looks at the message."""
+
+    def test_stay_text_on_the_way_to_a_prompt(self) -> None:
+        content = RowContent('{"format": 2, "parts": [{"type": "text", "text": "a"}]}')
+        messages = make_list(("memory", [{"id": "m1", "role": "user", "content": content}]), ("input", "b"))
+        assert [m.text for m in messages.to_prompt().messages] == ["a", "b"]
+        assert messages.entries[0].held["content"] is content
+
+    def test_are_plain_to_whoever_looks_and_may_be_changed(self) -> None:
+        content = RowContent('{"format": 2, "parts": [{"type": "text", "text": "a"}]}')
+        messages = make_list(("memory", [{"id": "m1", "role": "user", "content": content}]))
+        messages.messages[0]["content"]["parts"][0]["text"] = "b"
+        assert messages.to_prompt().messages[0].text == "b"
+
+    def test_take_results_that_came_in(self) -> None:
+        row = message("a1", tool("c1", "call"))
+        content = RowContent(write_json(row["content"]))
+        output = {"type": "text", "value": "r"}
+        result = {"type": "tool-result", "toolCallId": "c1", "toolName": "f", "output": output}
+        messages = make_list(
+            ("memory", [{**row, "content": content}]), ("input", [{"role": "tool", "content": [result]}])
+        )
+        assert states(messages.messages[0]) == ["result"]
 
 
 class TestSteps:
