@@ -348,7 +348,8 @@ class MessageList:
         entry = self._by_id.get(message["id"])
         last = self._entries[-1] if self._entries else None
         is_output = source == "response"
-        if merge and last is not None and (entry is None or entry is last) and _may_merge(last.message, message):
+        merge = merge and message["role"] == "assistant"
+        if merge and last is not None and (entry is None or entry is last) and _may_merge(last, message):
             if entry is last and _key(last.message) == _key(message):
                 return
             self._merge(last, message)
@@ -361,7 +362,7 @@ class MessageList:
             self._by_id[message["id"]] = entry
             self._register(entry, message)
         elif _key(entry.message) != _key(message):
-            if merge and _may_merge(entry.message, message):
+            if merge and _may_merge(entry, message):
                 self._merge(entry, message)
             else:
                 self._set(entry, message)
@@ -516,8 +517,12 @@ def _has_completion(message: StoredMessage) -> bool:
     )
 
 
-def _may_merge(last: StoredMessage, new: StoredMessage) -> bool:
-    if last["role"] != "assistant" or new["role"] != "assistant" or last.get("threadId") != new.get("threadId"):
+def _may_merge(entry: Entry, new: StoredMessage) -> bool:
+    """Whether an assistant's new message goes into the entry's."""
+    if entry.held["role"] != "assistant":
+        return False
+    last = entry.message
+    if last.get("threadId") != new.get("threadId"):
         return False
     if _mastra(last).get("sealed") or _has_completion(last) or _has_completion(new):
         return False
