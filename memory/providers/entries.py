@@ -5,6 +5,7 @@ Sources: each vendor's API reference. What a provider refuses in a history is no
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Literal
 
 from msgspec import Struct
@@ -21,6 +22,8 @@ class ProviderEntry(Struct, frozen=True):
     base_url: str
     auth: AuthStyle = "bearer"
     """`none`: no key is needed; one that is given goes as a bearer token."""
+    auth_by_key: Mapping[str, AuthStyle] = {}
+    """Keys that begin so are shown in another way: an address takes keys of the API as well as access tokens."""
     key_variable: str = ""
     """Environment variable that holds the key by convention."""
     reasoning: str = ""
@@ -58,6 +61,7 @@ _ALL = (
         "openai-chat",
         "",
         auth="api-key",
+        auth_by_key={"eyJ": "bearer"},
         key_variable="AZURE_OPENAI_API_KEY",
         max_tokens="max_completion_tokens",
     ),
@@ -69,7 +73,14 @@ _ALL = (
         auth="x-goog-api-key",
         key_variable="GEMINI_API_KEY",
     ),
-    ProviderEntry("vertex", "Google Vertex AI", "gemini-contents", "", key_variable="VERTEX_ACCESS_TOKEN"),
+    ProviderEntry(
+        "vertex",
+        "Google Vertex AI",
+        "gemini-contents",
+        "",
+        auth_by_key={"AIza": "x-goog-api-key", "AQ.": "x-goog-api-key"},
+        key_variable="VERTEX_ACCESS_TOKEN",
+    ),
     ProviderEntry(
         "bedrock",
         "Amazon Bedrock",

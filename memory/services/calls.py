@@ -215,8 +215,8 @@ class ProviderModel:
         """
         ref = asked.model if isinstance(asked.model, ModelRef) else model_ref(model_text(asked.model))
         connection = self.connection
-        if ref.provider != self.ref.provider:
-            connection = connection_for(ref.provider, with_key=self._client is not None)
+        if ref != self.ref:
+            connection = connection_for(ref.provider, with_key=self._client is not None, model_id=ref.model_id)
         kept = self.settings
         base: dict[str, Any] = {"max_tokens": kept.max_tokens, "temperature": kept.temperature, "top_p": kept.top_p}
         base |= {"stop": list(kept.stop), "extra": dict(kept.extra)}

@@ -120,7 +120,8 @@ def prepare(caller: Principal, agent_id: str, request: GenerateRequest) -> Prepa
     before = _continued(run)
     chain, listed = _chain_and_list(run, agent, before)
     kept = _add_system(run, agent, listed)
-    target = ProviderModel(connection_for(ref.provider, with_key=False), ref, _settings(ref, agent, kept))
+    reached = connection_for(ref.provider, with_key=False, model_id=ref.model_id)
+    target = ProviderModel(reached, ref, _settings(ref, agent, kept))
     try:
         shown = show(chain, listed, target, step_number=before.get("steps", 0))
     except CompatAdminError as error:
@@ -354,7 +355,7 @@ def _execute(run: Run, agent: Agent, *, wait: Wait, is_streamed: bool = False) -
 
 def _turn(run: Run, agent: Agent, ledger: Ledger, wait: Wait) -> Turn:
     ref = ModelRef(run.provider, run.model_id)
-    target = connection_for(ref.provider, with_key=True)
+    target = connection_for(ref.provider, with_key=True, model_id=ref.model_id)
     before = _continued(run)
     chain, listed = _chain_and_list(run, agent, before)
     kept = _add_system(run, agent, listed)
