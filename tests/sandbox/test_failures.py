@@ -59,12 +59,6 @@ OTHER_MEANING = {
     ("cerebras", "rate-limit"): ("overloaded", True),
     ("bedrock", "not-ready"): ("overloaded", True),
 }
-OTHER_IN_STREAM = {
-    # Told from their status alone, which a stream does not carry.
-    ("cohere", "rate-limit"): ("transient", True),
-    ("qwen", "rate-limit"): ("transient", True),
-    ("xai", "rate-limit"): ("transient", True),
-}
 WAITS = {
     ("anthropic", "rate-limit"): 7_000,
     ("openai", "rate-limit"): 9_816,
@@ -140,8 +134,7 @@ class TestFailures:
         with pytest.raises(ProviderError) as caught:
             list(module.decode_stream(pieces(body), provider=provider))
         error = caught.value
-        meaning = OTHER_MEANING | OTHER_IN_STREAM
-        assert (error.error_class, error.is_retryable) == meaning.get((provider, name), MEANING[name])
+        assert (error.error_class, error.is_retryable) == OTHER_MEANING.get((provider, name), MEANING[name])
 
     @pytest.mark.parametrize(("provider", "protocol"), PROTOCOLS)
     @pytest.mark.parametrize("drop", ["mid", "end"])
