@@ -14,10 +14,10 @@ from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from typing import Any
 
-import msgspec
 from msgspec import Struct
 
-from memory.errors import ProviderError
+from memory.errors import InvalidInput, ProviderError
+from memory.messages.halves import read_mended
 
 _DEPTH = 8
 _SHOWN = 4_000
@@ -233,8 +233,8 @@ def _without_message(provider: str, status: int, body: str) -> str:
 def _json(text: str) -> Any:
     """The JSON value of a text, or None."""
     try:
-        return msgspec.json.decode(text)
-    except (msgspec.DecodeError, UnicodeError, RecursionError):
+        return read_mended(text)
+    except InvalidInput:
         return None
 
 

@@ -42,6 +42,7 @@ from memory.errors import (
     RunStopped,
     Tripwire,
 )
+from memory.messages.halves import mended
 from memory.messages.lists import MessageList
 from memory.messages.names import ModelRef
 from memory.messages.stored import StoredMessage, check_content, write_json
@@ -523,9 +524,9 @@ class Ledger:
                 response_headers=_shown_headers(headers),
                 response_body=zlib.compress(came),
                 response_size=len(came),
-                provider_request_id=(getattr(error, "request_id", "") or _request_id(headers))[:200],
+                provider_request_id=_for_row(getattr(error, "request_id", "") or _request_id(headers))[:200],
                 error_class=getattr(error, "error_class", "internal")[:64] if error else "",
-                error_message=str(error)[:_SHOWN_ERROR] if error else "",
+                error_message=_for_row(str(error))[:_SHOWN_ERROR] if error else "",
                 decision=record.decision,
                 reason=record.reason,
                 asked_by=record.asked_by,
@@ -554,7 +555,7 @@ class Ledger:
             self.message_ids = [message["id"] for message in self._list.unsaved()]
         for failure in self._chain.failures if self._chain else ():
             self.event("processor-failed", msgspec.structs.asdict(failure))
-        now = timezone.now()
+        now, error = timezone.now(), _for_row(error)
         with transaction.atomic():
             Run.objects.filter(id=self.run.id).update(
                 status=status,
@@ -594,6 +595,11 @@ def _joined_pieces(pieces: Sequence[Any]) -> list[tuple[str, dict[str, str]]]:
         else:
             out.append((type, fields))
     return out
+
+
+def _for_row(text: str) -> str:
+    """The text as a row can hold it; it may quote what a provider sent."""
+    return mended(text).replace("\x00", "\ufffd")
 
 
 _SECRET = ("set-cookie", "authorization", "x-api-key", "api-key")
