@@ -24,6 +24,8 @@ class ProviderEntry(Struct, frozen=True):
     """`none`: no key is needed; one that is given goes as a bearer token."""
     auth_by_key: Mapping[str, AuthStyle] = {}
     """Keys that begin so are shown in another way: an address takes keys of the API as well as access tokens."""
+    elsewhere: Mapping[str, str] = {}
+    """Base URLs by protocol of what else this provider speaks, at the same key."""
     key_variable: str = ""
     """Environment variable that holds the key by convention."""
     reasoning: str = ""
@@ -120,6 +122,7 @@ _ALL = (
         "DeepSeek",
         "openai-chat",
         "https://api.deepseek.com/v1",
+        elsewhere={"anthropic-messages": "https://api.deepseek.com/anthropic/v1"},
         key_variable="DEEPSEEK_API_KEY",
         reasoning="reasoning_content",
     ),
@@ -137,6 +140,7 @@ _ALL = (
         "Moonshot (Kimi)",
         "openai-chat",
         "https://api.moonshot.ai/v1",
+        elsewhere={"anthropic-messages": "https://api.moonshot.ai/anthropic/v1"},
         key_variable="MOONSHOT_API_KEY",
         reasoning="reasoning_content",
     ),
@@ -201,6 +205,11 @@ _ALL = (
 )
 
 ENTRIES: dict[str, ProviderEntry] = {entry.id: entry for entry in _ALL}
+
+
+def address_for(entry: ProviderEntry, protocol: str) -> str:
+    """The vendor's own base URL for a protocol; empty where each customer has their own, or none is known."""
+    return entry.base_url if protocol == entry.protocol else entry.elsewhere.get(protocol, "")
 
 
 def entry_for(provider: str) -> ProviderEntry:

@@ -24,6 +24,7 @@ from memory.sandbox import (
     gemini,
     gemini_reply,
     groq,
+    messages_hosts,
     minimax,
     mistral,
     moonshot,
@@ -155,6 +156,23 @@ _INVOKE = replace(
     events=bedrock_invoke.events,
 )
 
+
+def _messages(host: ModuleType, **own: Any) -> Vendor:
+    """A chat host's endpoint of Anthropic's protocol: errors are as at its other one, unless `own` names them."""
+    reply, events = messages_hosts.speaking(host.is_thinking)
+    return Vendor(
+        # Their documents' address, and the one below /v1 where the site asks all its pretend providers.
+        paths=("/anthropic/v1/messages", "/v1/messages"),
+        bad_json=openai_chat.bad_json,
+        failure=host.failure,
+        reply=reply,
+        events=events,
+        request_id_header="x-request-id",
+        errors="anthropic",
+        **own,
+    )
+
+
 _LISTED: dict[str, tuple[Vendor, ...]] = {
     "anthropic": (
         Vendor(
@@ -256,6 +274,12 @@ _LISTED: dict[str, tuple[Vendor, ...]] = {
             ),
         ),
         replace(_HOSTED_RESPONSES, paths=("/responses", "/v1/responses")),
+        _messages(
+            deepseek,
+            authorise=messages_hosts.authorise_deepseek,
+            check=messages_hosts.check_deepseek,
+            error_body=openai_chat.error_body,
+        ),
     ),
     "xai": (
         _chat(xai, manner=Manner("reasoning_content", xai.is_reasoning, has_whole_calls=True, usage="always")),
@@ -270,6 +294,12 @@ _LISTED: dict[str, tuple[Vendor, ...]] = {
                 call_id=lambda name, at, raw: f"functions.{name}:{at}",
                 usage="last",
             ),
+        ),
+        _messages(
+            moonshot,
+            authorise=messages_hosts.authorise_moonshot,
+            check=messages_hosts.check_moonshot,
+            error_body=anthropic.error_body,
         ),
     ),
     "qwen": (

@@ -10,6 +10,7 @@ from memory.errors import InvalidInput
 from memory.messages.names import PROVIDERS, ModelRef, model_ref
 from memory.models import Provider
 from memory.providers import entry_for
+from memory.providers.entries import address_for
 from memory.providers.http import Client, Connection, Timeouts
 from memory.services.keys import provider_key
 
@@ -30,6 +31,7 @@ def target_model(text: str) -> ModelRef:
 def connection_for(provider: str, *, with_key: bool, model_id: str = "") -> Connection:
     """The connection of a provider: its row, else its vendor's own address and conventional key variable.
 
+    A row without an address means the vendor's own for the row's protocol.
     `model_id` completes an address that differs by model, as those of Azure's deployments do.
     Without `with_key` no key is looked up: enough to show what would be sent where. Raises InvalidInput when there is
     no address, no sandbox to take the place of it, or no key.
@@ -37,7 +39,7 @@ def connection_for(provider: str, *, with_key: bool, model_id: str = "") -> Conn
     entry = entry_for(provider)
     row = Provider.objects.filter(id=provider).first()
     protocol = row.protocol if row else entry.protocol
-    base_url = row.base_url if row else entry.base_url
+    base_url = (row.base_url if row else "") or address_for(entry, protocol)
     key_ref = row.key_ref if row else f"env:{entry.key_variable}" if entry.key_variable else ""
     headers = row.headers if row else {}
     if base_url.startswith(SANDBOX):

@@ -51,6 +51,7 @@ MODELS = {
 TARGETS = [(provider, entry.protocol) for provider, entry in ENTRIES.items()] + [
     (provider, "openai-responses") for provider in ("openai", "azure", "xai")
 ]
+TARGETS += [(provider, protocol) for provider, entry in ENTRIES.items() for protocol in entry.elsewhere]
 
 
 class Turn(Struct, frozen=True):

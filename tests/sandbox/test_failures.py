@@ -85,6 +85,7 @@ EACH = [(provider, name) for provider in ENTRIES for name in sorted(names(provid
 PROTOCOLS = [(provider, entry.protocol) for provider, entry in ENTRIES.items()] + [
     (provider, "openai-responses") for provider in ("openai", "azure", "xai")
 ]
+PROTOCOLS += [(provider, protocol) for provider, entry in ENTRIES.items() for protocol in entry.elsewhere]
 
 
 def call(client: httpx.Client, provider: str, protocol: str, *, streams: bool) -> tuple[int, dict[str, str], bytes]:
