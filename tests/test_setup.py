@@ -21,7 +21,7 @@ from compat_admin.health import healthz, readyz
 from compat_admin.middleware import CONTENT_SECURITY_POLICY
 
 ROOT = Path(__file__).resolve().parent.parent
-CORE = ("errors", "imports", "messages", "processors", "profiles", "providers")
+CORE = ("errors", "hosts", "imports", "messages", "processors", "profiles", "providers")
 
 
 def show(request: HttpRequest) -> HttpResponse:

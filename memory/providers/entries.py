@@ -10,6 +10,8 @@ from typing import Literal
 
 from msgspec import Struct
 
+from memory.hosts import HOSTS, Host
+
 AuthStyle = Literal["api-key", "x-api-key", "x-goog-api-key", "bearer", "none"]
 
 
@@ -38,6 +40,20 @@ class ProviderEntry(Struct, frozen=True):
     """Whether a tool message may hold a list over openai-chat; else its texts are joined."""
     stream_options: bool = True
     """Whether a stream may be asked for its usage over openai-chat; hosts that refuse the key send it unasked."""
+
+
+def _entry_of(host: Host) -> ProviderEntry:
+    return ProviderEntry(
+        host.id,
+        host.title,
+        "openai-chat",
+        host.base_url,
+        key_variable=host.key_variable,
+        reasoning=host.reasoning,
+        max_tokens=host.max_tokens,
+        listed_results="tool" in host.list_roles,
+        stream_options=host.stream_options,
+    )
 
 
 _ALL = (
@@ -201,6 +217,7 @@ _ALL = (
     ProviderEntry(
         "vllm", "vLLM", "openai-chat", "http://localhost:8000/v1", auth="none", reasoning="reasoning_content"
     ),
+    *map(_entry_of, HOSTS),
     ProviderEntry("other", "Another host", "openai-chat", "", reasoning="reasoning_content"),
 )
 

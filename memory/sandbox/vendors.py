@@ -2,14 +2,15 @@
 
 import re
 from collections.abc import Callable, Iterator, Mapping
-from functools import lru_cache
+from functools import lru_cache, partial
 from types import ModuleType
 from typing import Any, Literal
-from urllib.parse import unquote
+from urllib.parse import unquote, urlsplit
 
 from msgspec import Struct
 from msgspec.structs import replace
 
+from memory.hosts import HOSTS, Host
 from memory.sandbox import (
     anthropic,
     anthropic_reply,
@@ -24,6 +25,7 @@ from memory.sandbox import (
     gemini,
     gemini_reply,
     groq,
+    hosts,
     messages_hosts,
     minimax,
     mistral,
@@ -38,7 +40,7 @@ from memory.sandbox import (
     xai,
     zhipu,
 )
-from memory.sandbox.openai_reply import Manner, speaking
+from memory.sandbox.openai_reply import Manner, never, speaking
 from memory.sandbox.wire import BadJson, Refused, made_id
 
 
@@ -170,6 +172,16 @@ def _messages(host: ModuleType, **own: Any) -> Vendor:
         request_id_header="x-request-id",
         errors="anthropic",
         **own,
+    )
+
+
+def _known_by_facts(host: Host) -> Vendor:
+    """A host without code of its own, below the path of its address."""
+    return _chat(
+        plain_hosts,
+        f"{urlsplit(host.base_url).path.rstrip('/')}/chat/completions",
+        check=partial(hosts.check, host=host),
+        manner=Manner(host.shows_reasoning, plain_hosts.is_reasoning if host.shows_reasoning else never),
     )
 
 
@@ -362,6 +374,7 @@ _LISTED: dict[str, tuple[Vendor, ...]] = {
             ),
         ),
     ),
+    **{host.id: (_known_by_facts(host),) for host in HOSTS},
     "other": (
         _chat(
             plain_hosts,

@@ -599,7 +599,8 @@ def _joined_pieces(pieces: Sequence[Any]) -> list[tuple[str, dict[str, str]]]:
 
 def _for_row(text: str) -> str:
     """The text as a row can hold it; it may quote what a provider sent."""
-    return mended(text).replace("\x00", "\ufffd")
+    whole: str = mended(text)
+    return whole.replace("\x00", "\ufffd")
 
 
 _SECRET = ("set-cookie", "authorization", "x-api-key", "api-key")

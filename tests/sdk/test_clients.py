@@ -7,9 +7,11 @@ from __future__ import annotations
 
 import json
 from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
 
+from memory.hosts import HOSTS as KNOWN_BY_FACTS
 from memory.sandbox import Sandbox
 from tests.sandbox.demo_threads import MODELS
 
@@ -217,7 +219,7 @@ HOSTS = {
     "vllm": "v1",
     "xai": "v1",
     "zhipu": "api/paas/v4",
-}
+} | {host.id: urlsplit(host.base_url).path.strip("/") for host in KNOWN_BY_FACTS}
 """Where OpenAI's client is pointed at to speak to a host, below its id."""
 
 
