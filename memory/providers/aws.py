@@ -53,13 +53,13 @@ class AwsSigner:
         try:
             from botocore.auth import SigV4Auth
             from botocore.awsrequest import AWSRequest
-            from botocore.exceptions import BotoCoreError
+            from botocore.exceptions import BotoCoreError, ClientError
         except ImportError as error:
             raise missing_extra("signing requests to Amazon Bedrock", "bedrock") from error
         try:
             keys = self._given_keys() if self._read else self._found_keys()
             service, region = self._scope(url)
-        except BotoCoreError as error:
+        except (BotoCoreError, ClientError, OSError, ValueError) as error:
             # The error's own text may quote what a credential process printed.
             raise misconfigured(
                 f"AWS credentials of {self._where} could not be had: {type(error).__name__}", code="no_credentials"
@@ -68,7 +68,7 @@ class AwsSigner:
         request = AWSRequest(method="POST", url=url, data=body, headers=own)
         SigV4Auth(keys, service, region).add_auth(request)
         signed = {name.lower(): value for name, value in request.headers.items()}
-        return Signed({name: value for name, value in signed.items() if name not in own}, keys.token or "")
+        return Signed({name: value for name, value in signed.items() if own.get(name) != value}, keys.token or "")
 
     def refused(self, signed: Signed) -> None:
         """Nothing: each request is signed anew."""

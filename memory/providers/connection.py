@@ -73,8 +73,12 @@ class Outgoing(Struct, frozen=True):
 
 def url_for(connection: Connection, encoded: Encoded) -> str:
     """Where a request goes. Raises InvalidInput when the connection has no http(s) address."""
-    parts = urlsplit(connection.base_url)
-    if parts.scheme not in ("http", "https") or not parts.hostname:
+    try:
+        parts = urlsplit(connection.base_url)
+        is_usable = parts.scheme in ("http", "https") and bool(parts.hostname)
+    except ValueError:
+        is_usable = False
+    if not is_usable:
         raise InvalidInput(f"{connection.provider} has no http or https address", field="base_url", code="bad_base_url")
     path, _, query = encoded.path.partition("?")
     queries = "&".join(text for text in (parts.query, query) if text)
@@ -119,6 +123,8 @@ def outgoing(
     if connection.signer is None:
         return Outgoing(url, headers, connection.key.strip())
     signed = connection.signer.sign(url, headers, encoded.body, fetch)
+    for value in signed.headers.values():
+        _check_value(value, f"what the credentials of {connection.provider} made")
     return Outgoing(url, headers | dict(signed.headers), signed.secret, signed)
 
 

@@ -28,6 +28,8 @@ PREFIX_LENGTH = 8
 MAX_NAME_LENGTH = 200
 USE_NOTED_EVERY = timedelta(minutes=1)
 MAX_PROVIDER_KEY_BYTES = 16 * 1024
+KEY_REFS = ("env:", "file:", "aws:", "google:")
+"""How a reference to a provider's key begins."""
 
 
 def make_key(
@@ -116,9 +118,6 @@ def provider_key(key_ref: str) -> str | Signer:
     # The reference itself may be a key that somebody put into the wrong field.
     message = "a key reference is env:NAME, file:/path, aws:, aws:PROFILE or google:"
     raise InvalidInput(message, field="key_ref", code="no_provider_key")
-
-
-KEY_REFS = ("env:", "file:", "aws:", "google:")
 
 
 def _checked_key(key: str, key_ref: str) -> str:

@@ -14,7 +14,7 @@ import pytest
 from msgspec.structs import replace
 
 import memory.sandbox
-from memory.errors import ProviderError
+from memory.errors import InvalidInput, ProviderError
 from memory.messages.prompt import Message, Prompt, Text
 from memory.providers import bedrock_converse
 from memory.providers.aws import AwsSigner
@@ -207,6 +207,29 @@ class TestCredentials:
         error = caught.value
         assert (error.error_class, error.is_retryable) == ("configuration", False)
         assert SECRET not in f"{error!r} {error}" and gate.scopes == []
+
+    @pytest.mark.parametrize(
+        "process", ["no-such-program", "echo {", "false"], ids=["no program", "no JSON", "a program that fails"]
+    )
+    def test_of_a_broken_process_are_named_but_not_shown(
+        self, connection: Connection, tmp_path: Path, process: str
+    ) -> None:
+        (tmp_path / "config").write_text(f"[profile broken]\ncredential_process = {process}\n")
+        signer = AwsSigner(profile="broken", where="aws:broken")
+        with Client() as client, pytest.raises(ProviderError, match="aws:broken") as caught:
+            client.call(replace(connection, signer=signer), encoded())
+        assert (caught.value.error_class, caught.value.is_retryable) == ("configuration", False)
+
+    def test_that_no_header_can_carry_are_refused_unseen(self, connection: Connection) -> None:
+        odd = given({**TEMPORARY, "SessionToken": f"{TOKEN}\r\nx: y"})
+        with Client() as client, pytest.raises(InvalidInput, match="credentials of bedrock") as caught:
+            client.call(replace(connection, signer=odd), encoded())
+        assert TOKEN not in f"{caught.value!r}"
+
+    def test_take_the_place_of_a_header_of_the_connection(self, gate: Gate, connection: Connection) -> None:
+        own = replace(connection, headers={"Authorization": "Bearer old", "x-amz-date": "20200101T000000Z"})
+        with Client() as client:
+            assert client.call(own, encoded()).status == 200
 
     def test_need_a_region(self, gate: Gate) -> None:
         target = Connection("bedrock", bedrock_converse.PROTOCOL, gate.url, signer=given(LASTING))

@@ -9,6 +9,7 @@ import pytest
 
 from memory.errors import InvalidInput, RunFailed
 from memory.models import Attempt, Provider, Run
+from memory.providers import entry_for
 from memory.providers.aws import AwsSigner
 from memory.providers.google import GoogleSigner
 from memory.sandbox import Sandbox
@@ -17,6 +18,8 @@ from memory.services.connections import connection_for
 from memory.services.keys import provider_key
 from memory.services.runs import GenerateRequest, generate
 from tests.make import caller
+from tests.providers.sigv4 import Gate
+from tests.providers.tokens import TokenEndpoint, account
 
 SECRET = "wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY"
 AWS = json.dumps({"Version": 1, "AccessKeyId": "AKIDEXAMPLE", "SecretAccessKey": SECRET})
@@ -91,6 +94,43 @@ class TestAzure:
         Provider.objects.create(id="azure", protocol="openai-chat", base_url=self.BASE)
         found = connection_for("azure", with_key=False, model_id="a/b c")
         assert found.base_url == self.BASE.replace("{model}", "a%2Fb%20c")
+
+
+@pytest.mark.django_db
+class TestRuns:
+    """A turn by the reference that stands in a connection."""
+
+    def asked(self, provider: str, model: str, key_ref: str, base: str) -> Attempt:
+        protocol = entry_for(provider).protocol
+        Provider.objects.create(id=provider, protocol=protocol, base_url=base, key_ref=key_ref)
+        agent = agents.create_agent(caller(), {"id": "a", "name": "A", "model": f"{provider}/{model}"})
+        assert generate(caller(), agent.id, GenerateRequest(messages="Hello there")).text == "You said: Hello there"
+        return Attempt.objects.get()
+
+    def test_are_signed_for_bedrock(self, sandbox: Sandbox, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+        token = "FwoGZXIvYXdzEXAMPLETOKEN"
+        monkeypatch.setenv("AWS_REGION", "us-east-1")
+        keys = tmp_path / "aws.json"
+        keys.write_text(json.dumps({"AccessKeyId": "ASIAX", "SecretAccessKey": SECRET, "SessionToken": token}))
+        gate = Gate(sandbox.url, {"ASIAX": (SECRET, token)})
+        try:
+            attempt = self.asked("bedrock", "amazon.nova-pro-v1:0", f"file:{keys}", gate.url)
+        finally:
+            gate.close()
+        kept = f"{attempt.request_headers} {attempt.response_headers} {attempt.url}"
+        assert SECRET not in kept and token not in kept and "AWS4-HMAC" not in kept
+
+    def test_show_a_token_to_vertex(self, sandbox: Sandbox, tmp_path: Path) -> None:
+        endpoint = TokenEndpoint()
+        file = tmp_path / "account.json"
+        file.write_text(account(endpoint))
+        base = f"{sandbox.url}/vertex/v1/projects/p/locations/global/publishers/google"
+        try:
+            attempt = self.asked("vertex", "gemini-2.5-flash", f"file:{file}", base)
+        finally:
+            endpoint.close()
+        assert endpoint.count == 1
+        assert TokenEndpoint.token(1) not in f"{attempt.request_headers} {attempt.response_headers}"
 
 
 def without(library: str, monkeypatch: pytest.MonkeyPatch) -> None:
