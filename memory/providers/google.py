@@ -37,14 +37,16 @@ class GoogleSigner:
             from google.auth import exceptions
         except ImportError as error:
             raise missing_extra("calling Vertex AI with Google credentials", "vertex") from error
+        failed: Exception | None = None
         try:
             token = self._token(fetch)
-        except exceptions.TransportError as error:
-            if isinstance(error.__cause__, ProviderError):
-                raise error.__cause__ from error
-            raise self._refusal(error, exceptions) from error
         except exceptions.GoogleAuthError as error:
-            raise self._refusal(error, exceptions) from error
+            failed = error
+        if failed is not None:
+            # The way to the endpoint failed: that is our own client's error, with its own cause.
+            if isinstance(failed.__cause__, ProviderError):
+                raise failed.__cause__
+            raise self._refusal(failed, exceptions) from failed
         own: dict[str, str] = {}
         self._credentials.apply(own, token=token)
         return Signed({name.lower(): value for name, value in own.items()}, token)
@@ -83,7 +85,6 @@ class GoogleSigner:
         from google.oauth2 import service_account
 
         of_account: Any = service_account.Credentials
-
         if self._text is None:
             found, _ = google.auth.default(scopes=_SCOPES, request=transport)
             return found

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import httpx
 import pytest
 
 from memory.errors import ProviderError
@@ -139,6 +140,7 @@ class TestFailures:
         endpoint.close()
         error = self.fails(target)
         assert (error.error_class, error.error_code) == ("connection", "ECONNREFUSED")
+        assert isinstance(error.__cause__, httpx.ConnectError)
 
     @pytest.mark.parametrize("text", ["{", '{"type": "service_account"}', '{"private_key": "-----BEGIN PRIVATE KEY"}'])
     def test_of_a_key_file_name_its_place(self, sandbox: Sandbox, text: str) -> None:

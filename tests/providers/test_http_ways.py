@@ -164,6 +164,14 @@ class TestHttp2:
                 assert client.call(connection(f"https://127.0.0.1:{host.port}"), ENCODED).text == "ok"
         assert (provider.spoken, host.count) == (["HTTP/2"] * 3, 1)
 
+    def test_writes_no_key_into_the_log(
+        self, certificate: Path, listen: Any, debug_log: pytest.LogCaptureFixture
+    ) -> None:
+        host = listen(Provider(certificate, "h2"))
+        with Client(http2=True, ca_file=str(certificate)) as client:
+            client.call(connection(f"https://127.0.0.1:{host.port}"), ENCODED)
+        assert KEY not in debug_log.text
+
     def test_is_not_where_the_server_does_not(self, certificate: Path, listen: Any) -> None:
         provider = Provider(certificate, "http/1.1")
         host = listen(provider)

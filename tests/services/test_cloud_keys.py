@@ -107,7 +107,13 @@ class TestRuns:
         assert generate(caller(), agent.id, GenerateRequest(messages="Hello there")).text == "You said: Hello there"
         return Attempt.objects.get()
 
-    def test_are_signed_for_bedrock(self, sandbox: Sandbox, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    def test_are_signed_for_bedrock(
+        self,
+        sandbox: Sandbox,
+        monkeypatch: pytest.MonkeyPatch,
+        tmp_path: Path,
+        debug_log: pytest.LogCaptureFixture,
+    ) -> None:
         token = "FwoGZXIvYXdzEXAMPLETOKEN"
         monkeypatch.setenv("AWS_REGION", "us-east-1")
         keys = tmp_path / "aws.json"
@@ -117,10 +123,12 @@ class TestRuns:
             attempt = self.asked("bedrock", "amazon.nova-pro-v1:0", f"file:{keys}", gate.url)
         finally:
             gate.close()
-        kept = f"{attempt.request_headers} {attempt.response_headers} {attempt.url}"
+        kept = f"{attempt.request_headers} {attempt.response_headers} {attempt.url} {debug_log.text}"
         assert SECRET not in kept and token not in kept and "AWS4-HMAC" not in kept
 
-    def test_show_a_token_to_vertex(self, sandbox: Sandbox, tmp_path: Path) -> None:
+    def test_show_a_token_to_vertex(
+        self, sandbox: Sandbox, tmp_path: Path, debug_log: pytest.LogCaptureFixture
+    ) -> None:
         endpoint = TokenEndpoint()
         file = tmp_path / "account.json"
         file.write_text(account(endpoint))
@@ -130,7 +138,7 @@ class TestRuns:
         finally:
             endpoint.close()
         assert endpoint.count == 1
-        assert TokenEndpoint.token(1) not in f"{attempt.request_headers} {attempt.response_headers}"
+        assert TokenEndpoint.token(1) not in f"{attempt.request_headers} {attempt.response_headers} {debug_log.text}"
 
 
 def without(library: str, monkeypatch: pytest.MonkeyPatch) -> None:
