@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from importlib import import_module
 
-from memory.hosts.host import Host
+from memory.hosts.host import LIST_ROLES, Host
 
-__all__ = ["HOSTS", "Host"]
+__all__ = ["HOSTS", "LIST_ROLES", "Host"]
 
 _LISTED = (
     "deepinfra",

@@ -10,6 +10,9 @@ from typing import Literal
 
 from msgspec import Struct
 
+LIST_ROLES = ("system", "user", "assistant", "tool")
+"""Roles of the chat format, whose content may be a list of parts at OpenAI."""
+
 
 class Source(Struct, frozen=True):
     """Where facts come from: which ones, a document or a public report, and the day it was last seen to hold."""
@@ -39,7 +42,7 @@ class Host(Struct, frozen=True, kw_only=True):
     stream_options: bool = True
     """Whether a stream may be asked for its usage."""
 
-    list_roles: tuple[str, ...] = ("system", "user", "assistant", "tool")
+    list_roles: tuple[str, ...] = LIST_ROLES
     """Whose content may be a list of parts; that of others is one text."""
     images: bool = True
     """Whether users may show images, as base64 or by URL."""

@@ -10,7 +10,7 @@ from typing import Literal
 
 from msgspec import Struct
 
-from memory.hosts import HOSTS, Host
+from memory.hosts import HOSTS, LIST_ROLES, Host
 
 AuthStyle = Literal["api-key", "x-api-key", "x-goog-api-key", "bearer", "none"]
 
@@ -36,8 +36,8 @@ class ProviderEntry(Struct, frozen=True):
     """Key of the output limit over openai-chat."""
     null_content: bool = True
     """Whether a message that only calls tools says null for its content over openai-chat; else an empty text."""
-    listed_results: bool = True
-    """Whether a tool message may hold a list over openai-chat; else its texts are joined."""
+    list_roles: tuple[str, ...] = LIST_ROLES
+    """Whose messages may hold a list over openai-chat; the texts of others are joined."""
     stream_options: bool = True
     """Whether a stream may be asked for its usage over openai-chat; hosts that refuse the key send it unasked."""
 
@@ -51,7 +51,7 @@ def _entry_of(host: Host) -> ProviderEntry:
         key_variable=host.key_variable,
         reasoning=host.reasoning,
         max_tokens=host.max_tokens,
-        listed_results="tool" in host.list_roles,
+        list_roles=host.list_roles,
         stream_options=host.stream_options,
     )
 
@@ -131,7 +131,7 @@ _ALL = (
         key_variable="GROQ_API_KEY",
         reasoning="reasoning",
         max_tokens="max_completion_tokens",
-        listed_results=False,
+        list_roles=("system", "user", "assistant"),
     ),
     ProviderEntry(
         "deepseek",
