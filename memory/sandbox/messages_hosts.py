@@ -34,7 +34,7 @@ def check_deepseek(body: Any) -> None:
     except Refused as refused:
         refused.code = _CODE
         raise
-    for _, _, block in _blocks(body):
+    for block in _blocks(body):
         if block["type"] == "redacted_thinking":
             raise Refused("Unsupported content block type: redacted_thinking", code=_CODE)
         if block["type"] == "image" and not _SEEING.match(body["model"]):
@@ -81,7 +81,13 @@ def _check_shape(body: Any) -> None:
         anthropic.check(body)
         raise Refused("messages: Input should be a valid array")
     messages = [_plain(message) for message in body["messages"]]
-    anthropic.check({**body, "model": _READ_AS if body.get("model") else None, "messages": messages, "thinking": None})
+    model_id, thinking = body.get("model"), body.get("thinking")
+    read = {
+        "model": _READ_AS if model_id and isinstance(model_id, str) else model_id,
+        "messages": messages,
+        "thinking": None if isinstance(thinking, dict) else thinking,
+    }
+    anthropic.check(body | read)
 
 
 def _plain(message: Any) -> Any:
@@ -97,11 +103,13 @@ def _plain(message: Any) -> Any:
     }
 
 
-def _blocks(body: dict[str, Any]) -> Iterator[tuple[int, str, dict[str, Any]]]:
-    for index, message in enumerate(body["messages"]):
-        content = message["content"]
-        for block in content if isinstance(content, list) else []:
-            yield index, message["role"], block
+def _blocks(body: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    """Every block, those inside a tool's result behind the result."""
+    for message in body["messages"]:
+        for block in message["content"] if isinstance(message["content"], list) else []:
+            yield block
+            if block["type"] == "tool_result" and isinstance(block.get("content"), list):
+                yield from block["content"]
 
 
 def _unthinking(body: dict[str, Any], *, may_be_empty: bool = True) -> Iterator[int]:

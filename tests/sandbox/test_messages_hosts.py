@@ -65,6 +65,8 @@ class TestRefusals:
     def test_are_the_protocols_own_too(self, client: httpx.Client, provider: str) -> None:
         for messages in ([ASKED, called(THOUGHT)], [ASKED, RESULT], [{"role": "user", "content": ""}], ["x"], []):
             assert ask(client, provider, *messages).status_code == 400
+        for odd in ({"model": 5}, {"model": ""}, {"thinking": "on"}, {"max_tokens": None}):
+            assert ask(client, provider, ASKED, **odd).status_code == 400
         without_key = client.post(f"/{provider}/anthropic/v1/messages", json={})
         assert without_key.status_code == 401
 
@@ -72,6 +74,8 @@ class TestRefusals:
         seen = {"role": "user", "content": [IMAGE, {"type": "text", "text": "What is it?"}]}
         assert ask(client, "deepseek", seen).status_code == 400
         assert ask(client, "deepseek", seen, model="deepseek-flash").status_code == 200
+        result = {"type": "tool_result", "tool_use_id": USE["id"], "content": [IMAGE]}
+        assert ask(client, "deepseek", ASKED, called(THOUGHT), {"role": "user", "content": [result]}).status_code == 400
         sealed = {"role": "assistant", "content": [{"type": "redacted_thinking", "data": "x"}]}
         assert ask(client, "deepseek", ASKED, sealed, ASKED).status_code == 400
 
