@@ -150,6 +150,8 @@ class Provider:
             for event in state.receive_data(data):
                 if isinstance(event, h2.events.StreamEnded) and event.stream_id is not None:
                     self.spoken.append("HTTP/2")
+                    self.was_asked.set()
+                    self.may_answer.wait(10)
                     state.send_headers(event.stream_id, [(":status", "200"), ("content-type", "text/plain")])
                     state.send_data(event.stream_id, b"ok", end_stream=True)
             opened.sendall(state.data_to_send())
@@ -204,6 +206,28 @@ class TestHttp2:
             for call in calls:
                 call.join(10)
         assert (answers, host.count) == (["ok"] * 20, 1)
+
+    def test_calls_end_when_the_client_is_closed(self, certificate: Path, listen: Any) -> None:
+        provider = Provider(certificate, "h2")
+        provider.may_answer.clear()
+        target = connection(f"https://127.0.0.1:{listen(provider).port}")
+        client, caught = Client(http2=True, ca_file=str(certificate)), list[ProviderError]()
+
+        def call() -> None:
+            try:
+                client.call(target, ENCODED)
+            except ProviderError as error:
+                caught.append(error)
+
+        calls = [threading.Thread(target=call, daemon=True) for _ in range(3)]
+        for each in calls:
+            each.start()
+        assert provider.was_asked.wait(10)
+        client.close()
+        for each in calls:
+            each.join(10)
+        provider.may_answer.set()
+        assert [error.error_code for error in caught] == ["ECLOSED"] * 3
 
 
 class TestCertificates:
