@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Protocol
 
-import msgspec
 from msgspec.structs import replace
 
-from memory.errors import ProviderError
+from memory.errors import InvalidInput, ProviderError
+from memory.messages.halves import read_mended
 from memory.providers.classify import classify
 from memory.providers.sse import Event, events
 from memory.providers.wire import Chunk, Encoded, Finished, Reply
@@ -43,7 +44,7 @@ class Reader(Protocol):
 def read_stream(pieces: Iterable[bytes], reader: Reader, *, provider: str) -> Iterator[Chunk]:
     """The chunks of a stream, `Finished` last. Raises ProviderError with its `partial` set."""
     try:
-        for event in events(pieces):
+        for event in _with_whole_characters(events(pieces)):
             yield from reader.take(event)
             if reader.has_ended:
                 break
@@ -61,6 +62,26 @@ def read_stream(pieces: Iterable[bytes], reader: Reader, *, provider: str) -> It
     yield Finished(reply)
 
 
+# An escaped half at the end of a text, and one at its beginning; a backslash before it would make it plain letters.
+_CUT = re.compile(r'(?<!\\)((?:\\\\)*)(\\u[dD][89abAB][0-9a-fA-F]{2})"')
+_REST = re.compile(r'"(\\u[dD][c-fC-F][0-9a-fA-F]{2})')
+
+
+def _with_whole_characters(given: Iterable[Event]) -> Iterator[Event]:
+    """The events, with a character that one of them ends in and the next begins with put into the latter.
+
+    Some hosts cut their text between the halves of an emoji.
+    """
+    held = ""
+    for event in given:
+        data = event.data
+        if held and (rest := _REST.search(data)):
+            data, held = f"{data[: rest.start() + 1]}{held}{data[rest.start() + 1 :]}", ""
+        if ("\\ud" in data or "\\uD" in data) and (cut := _CUT.search(data)):
+            data, held = data[: cut.start(2)] + data[cut.end(2) :], cut[2]
+        yield event if data is event.data else Event(event.name, data)
+
+
 def _partial(reader: Reader) -> Reply | None:
     try:
         reply = reader.partial()
@@ -72,8 +93,8 @@ def _partial(reader: Reader) -> Reply | None:
 def object_of(event: Event, provider: str) -> Mapping[str, Any]:
     """The JSON object of an event. Raises ProviderError when there is none: for an `error` event what its text says."""
     try:
-        value = msgspec.json.decode(event.data)
-    except (msgspec.DecodeError, UnicodeError, RecursionError):
+        value = read_mended(event.data)
+    except InvalidInput:
         value = None
     if isinstance(value, Mapping):
         return value

@@ -13,6 +13,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from memory.errors import InvalidInput, ProviderError
+from memory.messages.halves import read_mended
 from memory.messages.names import ModelRef, model_ref
 from memory.messages.prompt import Part, ToolCall
 from memory.models import Agent
@@ -215,8 +216,8 @@ class ProviderModel:
         """
         ref = asked.model if isinstance(asked.model, ModelRef) else model_ref(model_text(asked.model))
         connection = self.connection
-        if ref.provider != self.ref.provider:
-            connection = connection_for(ref.provider, with_key=self._client is not None)
+        if ref != self.ref:
+            connection = connection_for(ref.provider, with_key=self._client is not None, model_id=ref.model_id)
         kept = self.settings
         base: dict[str, Any] = {"max_tokens": kept.max_tokens, "temperature": kept.temperature, "top_p": kept.top_p}
         base |= {"stop": list(kept.stop), "extra": dict(kept.extra)}
@@ -263,9 +264,9 @@ class ProviderModel:
         if exchange.status >= 400:
             raise self._error(exchange)
         try:
-            body = msgspec.json.decode(exchange.body)
-        except (msgspec.DecodeError, UnicodeError) as error:
-            raise self._unreadable(exchange, f"not JSON: {error}") from error
+            body = read_mended(exchange.body)
+        except InvalidInput as error:
+            raise self._unreadable(exchange, str(error)) from error
         if not isinstance(body, Mapping):
             raise self._unreadable(exchange, "not an object")
         if body.get("error") and not any(key in body for key in ("content", "choices")):

@@ -32,8 +32,7 @@ def page() -> str:
         lines = ["| rule | what it does | acts | in words | known from | last evidence |", "|---|---|---|---|---|---|"]
         lines += [_line(rule, facts.get(rule.id), rule.id in in_words) for rule in rules]
         sections.append(f"## {title}\n\n" + "\n".join(lines))
-    count = f"{len(RULES)} rules, {len(PROFILES)} profiles of providers and model families."
-    return "\n\n".join([_HEAD.rstrip(), count, *sections]) + "\n"
+    return "\n\n".join([_HEAD.rstrip(), f"{len(RULES)} rules.", *sections]) + "\n"
 
 
 def _line(rule: RuleInfo, fact: Fact | None, is_known: bool) -> str:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from typing import Any
 
 from msgspec.structs import replace
 
+from memory.messages.halves import HALF, mended
 from memory.messages.prompt import File, Message, Options, Part, Prompt, Reasoning, Text, ToolCall, ToolResult
 from memory.processors.changes import Change, Spot, spot_of
 from memory.processors.compat.passes.facts import Facts
@@ -83,9 +83,6 @@ def _unmarked(options: Options | None, namespace: str) -> Options | None:
     return {**options, namespace: {key: value for key, value in own.items() if key not in _MARKS}}
 
 
-_HALF = re.compile("[\ud800-\udfff]")
-
-
 def may_hold_halves(_: Profile, facts: Facts) -> bool:
     return facts.has_odd_text
 
@@ -104,34 +101,22 @@ def mend_surrogates(prompt: Prompt, _: Profile, __: Facts, rule: str) -> tuple[P
     out = prompt.map_parts(change)
     messages = []
     for message in out.messages:
-        if isinstance(message.content, str) and _HALF.search(message.content):
+        if isinstance(message.content, str) and HALF.search(message.content):
             changes.append(Change(rule, reason, "content lost", Spot(message.id), "half a character", "\ufffd"))
-            message = replace(message, content=_mended(message.content))
+            message = replace(message, content=mended(message.content))
         messages.append(message)
     return out.with_messages(messages), changes
 
 
 def _mended_part(part: Part) -> Part:
     match part:
-        case Text() | Reasoning() if _HALF.search(part.text):
-            return replace(part, text=_mended(part.text))
-        case ToolCall() if (new := _mended(part.input)) != part.input:
+        case Text() | Reasoning() if HALF.search(part.text):
+            return replace(part, text=mended(part.text))
+        case ToolCall() if (new := mended(part.input)) != part.input:
             return replace(part, input=new)
-        case ToolResult() if (new := _mended(part.output.value)) != part.output.value:
+        case ToolResult() if (new := mended(part.output.value)) != part.output.value:
             return replace(part, output=replace(part.output, value=new))
-        case File() if part.filename and _HALF.search(part.filename):
-            return replace(part, filename=_mended(part.filename))
+        case File() if part.filename and HALF.search(part.filename):
+            return replace(part, filename=mended(part.filename))
         case _:
             return part
-
-
-def _mended(value: Any) -> Any:
-    if isinstance(value, str):
-        if not _HALF.search(value):
-            return value
-        return value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
-    if isinstance(value, dict):
-        return {_mended(key): _mended(item) for key, item in value.items()}
-    if isinstance(value, list):
-        return [_mended(item) for item in value]
-    return value
