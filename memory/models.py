@@ -210,7 +210,8 @@ class RunEvent(models.Model):
 class Attempt(models.Model):
     """One call to a provider: the exact bytes sent, what was changed by which rule, what came, what was decided.
 
-    It is written before the call, open, and completed once.
+    It is written before the call, open, and completed once: answered, retry, fallback, give-up, cancelled,
+    interrupted or stopped.
     """
 
     run = models.ForeignKey(Run, on_delete=models.CASCADE, related_name="attempts", db_index=False)
@@ -232,7 +233,7 @@ class Attempt(models.Model):
     provider_request_id = models.CharField(max_length=200, default="", blank=True)
     error_class = models.CharField(max_length=64, default="", blank=True)
     error_message = models.TextField(default="", blank=True)
-    decision = models.CharField(max_length=16, help_text="open, answered, retry, fallback, give-up, cancelled or stopped")
+    decision = models.CharField(max_length=16, help_text="open, then what was decided")
     reason = models.TextField(default="", blank=True)
     asked_by = models.CharField(max_length=100, default="", blank=True)
     matched = models.CharField(max_length=200, default="", blank=True)

@@ -547,8 +547,11 @@ class TurnLoop:
 _INNER = "model_max_retries"
 
 
-def response_message(reply: Any, model: Model, at: datetime) -> StoredMessage | None:
-    """The stored message of a reply: stamped turn and reasoning; None for a reply without parts."""
+def response_message(reply: Any, model: Any, at: datetime) -> StoredMessage | None:
+    """The stored message of a reply: stamped turn and reasoning; None for a reply without parts.
+
+    Of `model` its `ref` and `protocol` are looked at.
+    """
     made = from_prompt(Prompt((Message("assistant", tuple(reply.parts)),))) if reply.parts else []
     if not made:
         return None
