@@ -276,11 +276,11 @@ def _versions(thread: Thread, message_id: str) -> QuerySet[MessageVersion]:
 def run_detail(caller: Principal, run_id: str) -> RunDetail:
     """A run the caller may see, with its attempts. Raises NotFound."""
     names = (*RunItem.__struct_fields__, "input", "settings", "message_ids", "rules_hash", "is_own_call", "due_at")
-    row = _filtered(_scoped(Run.objects.all(), caller), id=run_id).values_list(*names).first()
+    row: Any = _filtered(_scoped(Run.objects.all(), caller), id=run_id).values_list(*names).first()
     if row is None:
         raise NotFound("no such run")
     width = len(RunItem.__struct_fields__)
-    return RunDetail(RunItem(*row[:width]), *row[width:], attempts=attempts_of(run_id))
+    return RunDetail(*[RunItem(*row[:width]), *row[width:], attempts_of(run_id)])
 
 
 def attempts_of(run_id: str) -> list[AttemptItem]:

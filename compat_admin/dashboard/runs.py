@@ -158,8 +158,8 @@ def body_file(request: OperatorRequest, run_id: str, number: int, which: str) ->
 def run_again(request: OperatorRequest, run_id: str) -> HttpResponse:
     """Run a failed turn's input once more, and open the new run, which goes on by itself."""
     try:
-        new_id = service.rerun(caller(request), run_id, in_background=True)
-    except (InvalidInput, Conflict) as error:
+        new_id = service.rerun_in_background(caller(request), run_id).id
+    except InvalidInput as error:
         messages.error(request, f"It was not run: {error}.")
         new_id = run_id
     return HttpResponseRedirect(reverse("run", args=[new_id]))

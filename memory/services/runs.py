@@ -95,7 +95,7 @@ def generate(caller: Principal, agent_id: str, request: GenerateRequest, *, wait
     if wait is not None or (not may_run_here() and django_settings.COMPAT_ADMIN_ROLE != "web"):
         run = open_run(caller, agent, request)
         if run.status == "running":
-            execute(run, wait=wait or _sleep)
+            execute(run, wait=_sleep if wait is None else wait)
     else:
         run = _start(caller, agent, request, is_streamed=False)
         wait_until_over(run.id)
@@ -148,7 +148,7 @@ def run_job(job_id: str, *, wait: Wait | None = None) -> None:
     run = claim_queued(run_id)
     if not is_here:
         if run is not None:
-            execute(run, wait=wait or _sleep)
+            execute(run, wait=_sleep if wait is None else wait)
     elif run is None:
         runner().leave(run_id)
     else:
@@ -160,8 +160,18 @@ def _sleep(seconds: float) -> bool:
     return threading.Event().wait(seconds)
 
 
-def rerun(caller: Principal, run_id: str, *, in_background: bool = False) -> str:
-    """The input of a run once more, as a new run, whose id it gives. Raises as `generate` does."""
+def rerun(caller: Principal, run_id: str) -> RunResult:
+    """The input of a run once more, as a new run. Raises as `generate` does."""
+    return generate(caller, *_again(caller, run_id))
+
+
+def rerun_in_background(caller: Principal, run_id: str) -> Run:
+    """The input of a run once more, as a new run that goes on by itself. Raises as `generate` does."""
+    return start_background(caller, *_again(caller, run_id))
+
+
+def _again(caller: Principal, run_id: str) -> tuple[str, GenerateRequest]:
+    """The agent and the request of a run that is over. Raises Conflict."""
     run = run_for(caller, run_id)
     if run.agent_id is None or run.thread_id is None:
         raise Conflict("the agent or thread of this run is gone", code="cannot_rerun")
@@ -177,9 +187,7 @@ def rerun(caller: Principal, run_id: str, *, in_background: bool = False) -> str
         tools=kept.get("tools"),
         tool_choice=kept.get("tool_choice"),
     )
-    if in_background:
-        return start_background(caller, run.agent_id, request).id
-    return generate(caller, run.agent_id, request).run_id
+    return run.agent_id, request
 
 
 def cancel_run(caller: Principal, run_id: str) -> Run:
