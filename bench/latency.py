@@ -62,7 +62,6 @@ async def measure(
 ) -> tuple[list[Seen], list[Seen]]:
     free = [f"t{number}" for number in range(options.streams * 2)]
     random.shuffle(free)
-    asked = {"messages": "And now?"}
     through: list[Seen] = []
     direct: list[Seen] = []
     left = iter(range(options.calls))

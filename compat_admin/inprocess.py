@@ -48,7 +48,7 @@ class TwoPools:
 
     def shutdown(self, cancel_pending: bool = True, timeout: float = 1) -> bool:
         self.waiting.shutdown(wait=False, cancel_futures=cancel_pending)
-        return self.web.shutdown(cancel_pending, timeout)
+        return bool(self.web.shutdown(cancel_pending, timeout))
 
 
 class WebServer:

@@ -71,14 +71,13 @@ def generate(request: ApiRequest, agent_id: str) -> GenerateAnswer | HttpRespons
     A turn that no retry could save is 502 `run_failed`, one that a processor ended 422 `stopped-by-processor`; both
     name the run, whose attempts say why. While the thread has a run that is not over, 409 `run_active` names that.
     """
-    agent = agent_for(request.auth, agent_id)
     turn, in_background = turn_of(request)
     if in_background:
-        run = runs.start_background(request.auth, agent.id, turn)
+        run = runs.start_background(request.auth, agent_id, turn)
         response = reply(QueuedRun(run.id, run.thread_id, "queued"), 202)
         response.headers["Location"] = f"/api/runs/{run.id}"
         return response
-    return generated(runs.generate(request.auth, agent.id, turn))
+    return generated(runs.generate(request.auth, agent_id, turn))
 
 
 def generated(result: runs.RunResult) -> GenerateAnswer:
@@ -102,11 +101,10 @@ def prepare(request: ApiRequest, agent_id: str) -> PreparedAnswer:
 
     The run stays open until `/runs/{run_id}/reply` or `/runs/{run_id}/error` says what became of the call.
     """
-    agent = agent_for(request.auth, agent_id)
     body = read_body(request, PrepareWanted)
     if not isinstance(body.messages, str):
         check_messages(body.messages)
-    made = runs.prepare(request.auth, agent.id, runs.GenerateRequest(**structs.asdict(body)))
+    made = runs.prepare(request.auth, agent_id, runs.GenerateRequest(**structs.asdict(body)))
     return PreparedAnswer(made.run_id, made.thread_id, answer_of(made.shown))
 
 

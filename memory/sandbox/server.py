@@ -269,9 +269,7 @@ class _Handler(BaseHTTPRequestHandler):
             return _failing(provider, script.failure, vendor, request_id)
         return Reply(200, _json_headers() | known, to_json(vendor.reply(body, raw)))
 
-    def _send(
-        self, reply: Reply, *, drop: Drop | None = None, pieces: int | None = None, pace_s: float = 0.0
-    ) -> None:
+    def _send(self, reply: Reply, *, drop: Drop | None = None, pieces: int | None = None, pace_s: float = 0.0) -> None:
         """Send a reply, a stream one event a chunk or in chunks of so many bytes, whole or half of it."""
         self.send_response(reply.status)
         for name, value in reply.headers.items():

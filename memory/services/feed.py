@@ -15,10 +15,11 @@ from typing import Any
 
 import msgspec
 from django.db import DatabaseError, connection, transaction
+from django.utils import timezone
 
 from memory.messages.stored import write_json
-from memory.models import RunEvent
 from memory.providers.wire import Chunk
+from memory.store import insert_events
 
 log = logging.getLogger(__name__)
 
@@ -117,7 +118,7 @@ def joined(pieces: Sequence[Any]) -> list[tuple[str, dict[str, str]]]:
 
 def write_events(run_id: str, events: Sequence[Told]) -> None:
     """The rows of a run's events."""
-    RunEvent.objects.bulk_create([RunEvent(run_id=run_id, seq=seq, type=type, data=data) for seq, type, data in events])
+    insert_events([(run_id, *event) for event in events], timezone.now())
 
 
 # Runs of this process
@@ -188,14 +189,10 @@ class Writer:
     def _write(self, batch: Sequence[tuple[Feed, list[Told]]]) -> None:
         if not batch:
             return
-        rows = [
-            RunEvent(run_id=feed.run_id, seq=seq, type=type, data=data)
-            for feed, events in batch
-            for seq, type, data in events
-        ]
+        rows = [(feed.run_id, *event) for feed, events in batch for event in events]
         try:
             with transaction.atomic():
-                RunEvent.objects.bulk_create(rows, batch_size=2000)
+                insert_events(rows, timezone.now())
         except DatabaseError:
             if len(batch) == 1:
                 # Its thread was deleted, or the database is gone: the run's own transactions will show it.

@@ -11,7 +11,6 @@ from typing import Any
 
 import msgspec
 from django.db import transaction
-from django.db.models import Q
 from django.utils import timezone
 from msgspec import Struct
 
@@ -24,6 +23,7 @@ from memory.providers.http import headers_for, url_for
 from memory.services.feed import Feed, write_events
 from memory.services.preview import placed
 from memory.services.streams import LAST
+from memory.statements import insert_row, update_rows
 
 log = logging.getLogger(__name__)
 
@@ -54,25 +54,25 @@ class Ledger:
         changes = placed(call.result, call.messages, encoded)
         connection, ref = model.connection, model.ref  # type: ignore[attr-defined]
         with transaction.atomic():
-            Attempt.objects.create(
-                run_id=self.run.id,
-                number=call.number,
-                provider=ref.provider,
-                protocol=model.protocol,
-                model_id=ref.model_id[:200],
-                url=url_for(connection, encoded)[:600],
-                request_headers=headers_for(connection, with_key=False),
-                request_body=zlib.compress(encoded.body, _PACKING),
-                request_size=len(encoded.body),
-                request_sha256=hashlib.sha256(encoded.body).hexdigest(),
-                changes=write_json(changes),
-                findings=write_json(list(call.result.findings)),
-                decision=OPEN,
-                started_at=call.started_at,
+            insert_row(
+                Attempt(
+                    run_id=self.run.id,
+                    number=call.number,
+                    provider=ref.provider,
+                    protocol=model.protocol,
+                    model_id=ref.model_id[:200],
+                    url=url_for(connection, encoded)[:600],
+                    request_headers=headers_for(connection, with_key=False),
+                    request_body=zlib.compress(encoded.body, _PACKING),
+                    request_size=len(encoded.body),
+                    request_sha256=hashlib.sha256(encoded.body).hexdigest(),
+                    changes=write_json(changes),
+                    findings=write_json(list(call.result.findings)),
+                    decision=OPEN,
+                    started_at=call.started_at,
+                )
             )
-            Run.objects.filter(id=self.run.id).update(
-                attempt_count=call.number, rules_hash=self.rules_hash, state=self.state(), due_at=None
-            )
+            self._update_run(attempt_count=call.number, rules_hash=self.rules_hash, state=self.state(), due_at=None)
 
     def attempt(self, record: AttemptRecord) -> None:
         """What became of the open call, and everything that was decided about it; before any wait."""
@@ -84,7 +84,9 @@ class Ledger:
             status, headers = error.status_code, error.response_headers
             came = (error.response_body or "").encode("utf-8", "replace")
         with transaction.atomic():
-            Attempt.objects.filter(run=self.run.id, number=record.number).update(
+            update_rows(
+                Attempt,
+                {"run_id": self.run.id, "number": record.number},
                 status=status,
                 response_headers=_shown_headers(headers),
                 response_body=zlib.compress(came, _PACKING),
@@ -120,13 +122,15 @@ class Ledger:
             for failure in loop.chain.failures if loop is not None else ():
                 self.event("processor-failed", msgspec.structs.asdict(failure))
             now = timezone.now()
-            Attempt.objects.filter(run=self.run.id, decision=OPEN).update(
+            update_rows(
+                Attempt,
+                {"run_id": self.run.id, "decision": OPEN},
                 decision=status if status in ("cancelled", "interrupted") else "give-up",
                 reason=error or "The run ended before an answer came.",
                 error_class=error_class[:64],
                 finished_at=now,
             )
-            Run.objects.filter(id=self.run.id).update(
+            self._update_run(
                 status=status,
                 state=self.state(),
                 finish_reason=(turn.finish_reason if turn else "error")[:32],
@@ -139,10 +143,13 @@ class Ledger:
                 due_at=None,
             )
             shown = f"{error_class}: {error}"[:500] if error else ""
-            threads = Thread.objects.filter(id=self.run.thread_id)
-            threads.filter(~Q(last_error=shown)).update(last_error=shown)
-            threads.filter(active_run=self.run.id).update(active_run="")
+            mine = {"id": self.run.thread_id, "active_run": self.run.id}
+            if not update_rows(Thread, mine, active_run="", last_error=shown):
+                update_rows(Thread, {"id": self.run.thread_id}, last_error=shown)
             self.event(LAST, {"status": status}, is_last=True)
+
+    def _update_run(self, **values: Any) -> None:
+        update_rows(Run, {"id": self.run.id}, **values)
 
     def state(self) -> str:
         """What another loop needs to go on where this run's is."""

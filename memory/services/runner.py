@@ -24,17 +24,17 @@ from typing import Any
 
 from django.conf import settings
 from django.db import DatabaseError, connection, transaction
-from django.db.models import Exists, OuterRef, Q
 from django.utils import timezone
 
 from memory import queue
 from memory.errors import Busy
-from memory.models import Job, Run, Thread
+from memory.models import Job, Run
 from memory.processors.loop import Call, Pause
-from memory.providers.http import Stream
-from memory.services.feed import close_feed, writer
+from memory.providers.http import Connection, Stream
+from memory.services.feed import close_feed, open_feed, writer
 from memory.services.streams import release_connection
 from memory.services.turns import RunTurn, feed_for, send
+from memory.store import claim_thread
 
 log = logging.getLogger(__name__)
 
@@ -95,12 +95,16 @@ class Runner:
         if following is not None:
             self.offer(following)
 
-    def start(self, run: Run) -> None:
-        """Begin an open run, which has entered, in this thread; it goes on in others."""
+    def start(self, run: Run, *, after: int | None = None, target: Connection | None = None) -> None:
+        """Begin an open run, which has entered, in this thread; it goes on in others.
+
+        `after` is the number of its last event and `target` its connection, where the caller has just seen them.
+        """
         going = self._going[run.id]
         self._keep()
-        feed_for(run)
-        self._step(going, lambda: self._go_on(going, run))
+        feed = feed_for(run) if after is None else open_feed(run.id, after=after)
+        turn = RunTurn(run, signal=going.signal, feed=feed, target=target)
+        self._step(going, lambda: self._send(going, turn, turn.next_call()))
 
     def offer(self, run_id: str) -> None:
         """Have a queued run executed as soon as there is a place, if it is still queued and its thread is free."""
@@ -160,10 +164,6 @@ class Runner:
             self.leave(run_id)
         else:
             self.start(run)
-
-    def _go_on(self, going: _Going, run: Run) -> None:
-        turn = RunTurn(run, signal=going.signal, feed=feed_for(run))
-        self._send(going, turn, turn.next_call())
 
     def _send(self, going: _Going, turn: RunTurn, call: Call | None) -> None:
         if call is None:
@@ -323,23 +323,12 @@ def execute(run: Run, *, wait: Wait) -> RunTurn:
 # Threads have one run at a time
 
 
-def claim_thread(run: Run) -> bool:
-    """Make the run its thread's active one, unless another one is, or is queued before it."""
-    earlier = Run.objects.filter(
-        Q(created_at__lt=run.created_at) | Q(created_at=run.created_at, id__lt=run.id),
-        thread=OuterRef("id"),
-        status="queued",
-    )
-    free = Thread.objects.filter(id=run.thread_id, active_run="").filter(~Exists(earlier))
-    return bool(free.update(active_run=run.id))
-
-
 def claim_queued(run_id: str) -> Run | None:
     """The queued run, running now and owned by this process; None when it is not queued, or its thread not free."""
     now = timezone.now()
     with transaction.atomic():
         run = Run.objects.select_related("agent").filter(id=run_id, status="queued").first()
-        if run is None or not claim_thread(run):
+        if run is None or not claim_thread(run.thread_id or "", run.id, run.created_at):
             return None
         owned = {"status": "running", "owner": OWNER, "lease_until": lease(now)}
         if not Run.objects.filter(id=run_id, status="queued").update(**owned):

@@ -17,11 +17,12 @@ from django.db import transaction
 from django.utils import timezone
 from msgspec import Struct
 
-from memory.access import Principal, agent_for, run_for, thread_for
+from memory.access import Principal, agent_for, run_for
 from memory.errors import Conflict, InvalidInput, NotFound, RunCancelled, RunFailed, RunStopped, Tripwire
 from memory.messages.lists import MessageList
 from memory.messages.stored import check_content, parts_of, write_json
 from memory.models import Agent, Job, Run, RunEvent, Thread
+from memory.providers.http import Connection
 from memory.services.calls import settings_for
 from memory.services.connections import connection_for, target_model
 from memory.services.feed import Told, write_events
@@ -32,7 +33,6 @@ from memory.services.runner import (
     OWNER,
     Wait,
     claim_queued,
-    claim_thread,
     dispatch,
     execute,
     job_id_of,
@@ -46,9 +46,11 @@ from memory.services.runner import (
 )
 from memory.services.streams import wait_until_over
 from memory.services.turns import RunTurn
-from memory.store import id_problem, insert_thread, thread_id_problem
+from memory.statements import insert_row
+from memory.store import claim_thread, id_problem, insert_thread, thread_id_problem
 
 ACTIVE = ("queued", "running")
+FIRST_EVENT = 1
 
 
 class GenerateRequest(Struct, frozen=True, kw_only=True):
@@ -126,12 +128,13 @@ def _start(caller: Principal, agent: Agent, request: GenerateRequest, *, is_stre
     run_id = new_run_id()
     runner().enter(run_id)
     try:
-        run = open_run(caller, agent, request, run_id=run_id, is_streamed=is_streamed)
+        target = connection_for(target_model(request.model or agent.model).provider, with_key=True)
+        run = open_run(caller, agent, request, run_id=run_id, is_streamed=is_streamed, target=target)
     except BaseException:
         runner().leave(run_id)
         raise
     if run.status == "running":
-        runner().start(run)
+        runner().start(run, after=FIRST_EVENT, target=target)
     else:
         runner().leave(run_id)
     return run
@@ -283,13 +286,15 @@ def open_run(
     is_queued: bool = False,
     is_own_call: bool = False,
     is_streamed: bool = False,
+    target: Connection | None = None,
 ) -> Run:
     """The run's row, with its input and its thread; nothing is called yet. It is running, or queued behind another one.
 
-    Raises InvalidInput, NotFound, Conflict.
+    `target` is its connection where that is known to be there. Raises InvalidInput, NotFound, Conflict.
     """
     ref = target_model(request.model or agent.model)
-    connection_for(ref.provider, with_key=not is_own_call)
+    if target is None:
+        connection_for(ref.provider, with_key=not is_own_call)
     tools = agent.tools if request.tools is None else request.tools
     settings_for(ref, agent.settings, request.settings, tools=tools, tool_choice=request.tool_choice)
     given = _given_messages(request.messages)
@@ -326,7 +331,7 @@ def open_run(
         elif is_queued:
             if request.when_busy == "refuse" and thread.active_run:
                 raise _busy(thread)
-        elif not claim_thread(run):
+        elif not claim_thread(thread.id, run.id, now):
             thread.refresh_from_db(fields=["active_run"])
             if request.when_busy == "refuse" or is_own_call:
                 raise _busy(thread)
@@ -340,11 +345,11 @@ def _write_opened(run: Run) -> None:
         run.owner = "" if run.is_own_call else OWNER
         patience = timedelta(seconds=django_settings.COMPAT_ADMIN_OWN_CALL_LEASE_S)
         run.lease_until = run.created_at + patience if run.is_own_call else lease(run.created_at)
-    run.save(force_insert=True)
+    insert_row(run)
     if run.status == "queued":
         Job.objects.create(id=job_id_of(run.id), kind="run", arguments={"run_id": run.id})
     type = "queued" if run.status == "queued" else "started"
-    told: Told = (1, type, write_json({"run_id": run.id, "thread_id": run.thread_id}))
+    told: Told = (FIRST_EVENT, type, write_json({"run_id": run.id, "thread_id": run.thread_id}))
     write_events(run.id, [told])
 
 
@@ -385,9 +390,11 @@ def _place(caller: Principal, request: GenerateRequest) -> tuple[str, str, Threa
     thread_id = request.thread_id or f"thr_{uuid.uuid4().hex}"
     if problem := thread_id_problem(thread_id):
         raise InvalidInput(problem, field="thread_id")
-    if request.thread_id is None or not Thread.objects.filter(id=thread_id).exists():
+    thread = Thread.objects.filter(id=thread_id).first() if request.thread_id is not None else None
+    if thread is None:
         return thread_id, resource_id or thread_id, None
-    thread = thread_for(caller, thread_id)
+    if not caller.may_act_for(thread.resource_id):
+        raise NotFound("no such thread")
     if resource_id is not None and thread.resource_id != resource_id:
         raise NotFound("no such thread")
     return thread.id, thread.resource_id, thread

@@ -33,6 +33,7 @@ from memory.messages.stored import write_json
 from memory.models import Agent, Run
 from memory.processors import Chain, Switches
 from memory.processors.loop import Call, Model, Pause, TurnLoop
+from memory.providers.http import Connection
 from memory.providers.wire import Settings
 from memory.services.calls import ProviderModel, chain_for, settings_for
 from memory.services.connections import connection_for, http_client, target_model
@@ -50,8 +51,15 @@ class RunTurn:
     `error` is what ended the run, None while it goes on and when it was answered.
     """
 
-    def __init__(self, run: Run, *, signal: Event | None = None, feed: Feed | None = None) -> None:
-        self.run = run
+    def __init__(
+        self,
+        run: Run,
+        *,
+        signal: Event | None = None,
+        feed: Feed | None = None,
+        target: Connection | None = None,
+    ) -> None:
+        self.run, self._target = run, target
         self.signal = signal or Event()
         self.feed = feed or Feed(run.id, after=_last_event(run))
         self.ledger = Ledger(run, self.feed)
@@ -126,7 +134,7 @@ class RunTurn:
         loop = TurnLoop(
             chain,
             listed,
-            model_of(run, agent, kept, ModelRef(run.provider, run.model_id)),
+            model_of(run, agent, kept, ModelRef(run.provider, run.model_id), self._target),
             recorder=self.ledger,
             abort_signal=self.signal,
             max_processor_retries=agent.max_processor_retries,
@@ -209,9 +217,11 @@ def chain_and_list(run: Run, agent: Agent, state: Mapping[str, Any]) -> tuple[Ch
     return chain, listed
 
 
-def model_of(run: Run, agent: Agent, kept: Mapping[str, Any], ref: ModelRef) -> ProviderModel:
+def model_of(
+    run: Run, agent: Agent, kept: Mapping[str, Any], ref: ModelRef, target: Connection | None = None
+) -> ProviderModel:
     """The model of a run's call; one that its caller calls needs no key."""
-    connection = connection_for(ref.provider, with_key=not run.is_own_call)
+    connection = target or connection_for(ref.provider, with_key=not run.is_own_call)
     client = None if run.is_own_call else http_client()
     return ProviderModel(connection, ref, _settings(ref, agent, kept), client, is_streamed=bool(kept.get("stream")))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 import sys
@@ -31,7 +32,7 @@ class Command(BaseCommand):
         parser.add_argument("--concurrency", type=int, default=4, help="tasks at once, of a worker")
 
     def handle(self, *args: Any, role: str, host: str, port: int, concurrency: int, **options: Any) -> None:
-        if settings.COMPAT_ADMIN_ROLE != role:
+        if role != settings.COMPAT_ADMIN_ROLE:
             sys.exit("Start it by `manage.py serve`, so that the settings know the role.")
         sys.setswitchinterval(_SWITCH_S)
         if role == "worker":
@@ -48,6 +49,9 @@ class Command(BaseCommand):
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, lambda *_: ended.set())
         server.start()
+        # What is loaded by now stays for good: looking through it again and again would hold up everything.
+        gc.collect()
+        gc.freeze()
         print(f"ready: http://{host}:{port} ({role})", flush=True)  # noqa: T201 - for whoever started this
         ended.wait()
         # Runs under way are left to their leases.
