@@ -105,7 +105,7 @@ _pool_size = env.integer("COMPAT_ADMIN_DATABASE_POOL_SIZE", 8, minimum=0, maximu
 def _database() -> dict[str, Any]:
     if _database_url.is_sqlite:
         return {
-            "ENGINE": "django.db.backends.sqlite3",
+            "ENGINE": "compat_admin.sqlite",
             "NAME": _database_url.name,
             "OPTIONS": {
                 "transaction_mode": "IMMEDIATE",

@@ -51,7 +51,6 @@ class Ledger:
     def opened(self, call: Call) -> None:
         """A call that is about to be made, with all that another process would need to go on after it."""
         model, encoded = call.model, call.request.encoded
-        changes = placed(call.result, call.messages, encoded)
         connection, ref = model.connection, model.ref  # type: ignore[attr-defined]
         with transaction.atomic():
             insert_row(
@@ -66,13 +65,23 @@ class Ledger:
                     request_body=zlib.compress(encoded.body, _PACKING),
                     request_size=len(encoded.body),
                     request_sha256=hashlib.sha256(encoded.body).hexdigest(),
-                    changes=write_json(changes),
-                    findings=write_json(list(call.result.findings)),
                     decision=OPEN,
                     started_at=call.started_at,
                 )
             )
             self._update_run(attempt_count=call.number, rules_hash=self.rules_hash, state=self.state(), due_at=None)
+
+    def explained(self, call: Call) -> None:
+        """What was changed in the request of a call and why; it takes a while, so the call need not wait for it."""
+        if not call.result.changes and not call.result.findings:
+            return
+        changes = placed(call.result, call.messages, call.request.encoded)
+        update_rows(
+            Attempt,
+            {"run_id": self.run.id, "number": call.number},
+            changes=write_json(changes),
+            findings=write_json(list(call.result.findings)),
+        )
 
     def attempt(self, record: AttemptRecord) -> None:
         """What became of the open call, and everything that was decided about it; before any wait."""

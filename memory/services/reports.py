@@ -146,6 +146,7 @@ def _step(turn: RunTurn, call: Call | None, read: Outcome) -> Report:
     following = turn.next_call() if pause is not None else None
     run = turn.run
     if following is not None and pause is not None:
+        turn.ledger.explained(following)
         patience = timedelta(seconds=settings.COMPAT_ADMIN_OWN_CALL_LEASE_S + pause.seconds)
         Run.objects.filter(id=run.id).update(lease_until=timezone.now() + patience)
         return Report(

@@ -170,6 +170,10 @@ class Runner:
             self._over(going, turn)
             return
         self._calls.submit(self._call, going, turn, call)
+        try:
+            turn.ledger.explained(call)
+        except DatabaseError:
+            log.exception("what was changed for a call of run %s could not be written", going.run_id)
 
     def _call(self, going: _Going, turn: RunTurn, call: Call) -> None:
         try:
@@ -298,6 +302,7 @@ def execute(run: Run, *, wait: Wait) -> RunTurn:
     turn = RunTurn(run)
     call = turn.next_call()
     while call is not None:
+        turn.ledger.explained(call)
         release_connection()
         outcome = send(call, turn)
         pause: Pause | None = None

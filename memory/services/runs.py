@@ -237,6 +237,7 @@ def prepare(caller: Principal, agent_id: str, request: GenerateRequest) -> Prepa
         if turn.error is not None:
             raise turn.error
         raise Conflict("a processor had the answer: there is nothing to send", code="already_answered", run_id=run.id)
+    turn.ledger.explained(call)
     return Prepared(run_id=run.id, thread_id=run.thread_id or "", shown=shown_call(call, turn.messages))
 
 
