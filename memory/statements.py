@@ -21,8 +21,10 @@ def insert_row(row: Model) -> None:
 
 def update_rows(model: type[Model], where: dict[str, Any], **values: Any) -> int:
     """Set fields of the rows whose fields equal `where`; how many there were. Keys are the names of columns."""
-    sql, fields = _update(model, tuple(values), tuple(where))
-    given = [*values.values(), *where.values()]
+    wanted = {name: value for name, value in where.items() if value is not None}
+    empty = tuple(name for name, value in where.items() if value is None)
+    sql, fields = _update(model, tuple(values), tuple(wanted), empty)
+    given = [*values.values(), *wanted.values()]
     prepared = [field.get_db_prep_save(value, connection) for field, value in zip(fields, given, strict=True)]
     with connection.cursor() as cursor:
         cursor.execute(sql, prepared)
@@ -38,9 +40,11 @@ def _insert(model: type[Model]) -> tuple[str, list[Field[Any, Any]]]:
 
 
 @cache
-def _update(model: type[Model], names: tuple[str, ...], where: tuple[str, ...]) -> tuple[str, list[Field[Any, Any]]]:
+def _update(
+    model: type[Model], names: tuple[str, ...], where: tuple[str, ...], empty: tuple[str, ...]
+) -> tuple[str, list[Field[Any, Any]]]:
     by_column = {field.column: field for field in model._meta.concrete_fields}
     assigned = ", ".join(f'"{name}" = %s' for name in names)
-    conditions = " AND ".join(f'"{name}" = %s' for name in where)
+    conditions = " AND ".join([*(f'"{name}" = %s' for name in where), *(f'"{name}" IS NULL' for name in empty)])
     sql = f'UPDATE "{model._meta.db_table}" SET {assigned} WHERE {conditions}'
     return sql, [by_column[name] for name in (*names, *where)]

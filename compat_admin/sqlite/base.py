@@ -26,7 +26,7 @@ class DatabaseWrapper(base.DatabaseWrapper):
         # Who waits longer than SQLite itself would is told so by SQLite.
         self._has_turn = self._has_turn or _writing.acquire(timeout=self.settings_dict["OPTIONS"].get("timeout", 5))
         try:
-            super()._start_transaction_under_autocommit()
+            super()._start_transaction_under_autocommit()  # type: ignore[misc]
         except BaseException:
             self._end_turn()
             raise

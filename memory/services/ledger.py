@@ -34,6 +34,10 @@ _SHOWN_ERROR = 2000
 _PACKING = 1
 
 
+class RunLost(Exception):
+    """Another process has closed the run, whose lease was not renewed: it is no longer ours to write."""
+
+
 class Ledger:
     """Writes what happens in a run as it happens, and tells its feed once that is written."""
 
@@ -93,9 +97,9 @@ class Ledger:
             status, headers = error.status_code, error.response_headers
             came = (error.response_body or "").encode("utf-8", "replace")
         with transaction.atomic():
-            update_rows(
+            is_ours = update_rows(
                 Attempt,
-                {"run_id": self.run.id, "number": record.number},
+                {"run_id": self.run.id, "number": record.number, "decision": OPEN},
                 status=status,
                 response_headers=_shown_headers(headers),
                 response_body=zlib.compress(came, _PACKING),
@@ -112,6 +116,8 @@ class Ledger:
                 usage=_plain(getattr(record.reply, "usage", None)),
                 finished_at=record.finished_at,
             )
+            if not is_ours:
+                raise RunLost(self.run.id)
             self.event("attempt", {"number": record.number, "decision": record.decision, "status": status})
 
     def waited(self, number: int, slept_ms: float) -> None:
@@ -128,9 +134,11 @@ class Ledger:
         if loop is not None and turn is not None:
             self.message_ids = [message["id"] for message in loop.messages.unsaved()]
         with transaction.atomic():
+            now = timezone.now()
+            if not update_rows(Run, {"id": self.run.id, "finished_at": None}, finished_at=now):
+                raise RunLost(self.run.id)
             for failure in loop.chain.failures if loop is not None else ():
                 self.event("processor-failed", msgspec.structs.asdict(failure))
-            now = timezone.now()
             update_rows(
                 Attempt,
                 {"run_id": self.run.id, "decision": OPEN},
@@ -147,7 +155,6 @@ class Ledger:
                 message_ids=self.message_ids,
                 error_class=error_class[:64],
                 error_message=error[:_SHOWN_ERROR],
-                finished_at=now,
                 lease_until=None,
                 due_at=None,
             )

@@ -38,7 +38,7 @@ from memory.providers.wire import Settings
 from memory.services.calls import ProviderModel, chain_for, settings_for
 from memory.services.connections import connection_for, http_client, target_model
 from memory.services.feed import Feed, open_feed
-from memory.services.ledger import Ledger
+from memory.services.ledger import Ledger, RunLost
 from memory.services.rules import switches_for
 from memory.store import DjangoStorage
 
@@ -155,6 +155,9 @@ class RunTurn:
     def _closing(self) -> Iterator[None]:
         try:
             yield
+        except RunLost as lost:
+            self.error, self.is_over = lost, True
+            log.warning("run %s was closed by another process while this one was at it", self.run.id)
         except Tripwire as tripwire:
             said = f"{tripwire.processor_id}: {tripwire.reason}"
             self._close("stopped", tripwire, error_class="stopped-by-processor", error=said)
@@ -184,7 +187,10 @@ class RunTurn:
 
     def _close(self, status: str, cause: Exception, *, error_class: str, error: str) -> None:
         self.error, self.is_over = cause, True
-        self.ledger.close(status, error_class=error_class, error=error)
+        try:
+            self.ledger.close(status, error_class=error_class, error=error)
+        except RunLost:
+            log.warning("run %s was closed by another process while this one was at it", self.run.id)
 
 
 def send(call: Call, turn: RunTurn, on_open: Callable[[Any], None] | None = None) -> Any:
