@@ -18,6 +18,7 @@ import msgspec
 
 ROOT = Path(__file__).resolve().parent.parent
 MODEL = "anthropic/claude-sonnet-4-5"
+_CONNECTIONS = {"anthropic": "anthropic-messages", "openai": "openai-chat", "groq": "openai-chat"}
 _SANDBOX = (
     "import threading\nfrom memory.sandbox import start\nprint(start().url, flush=True)\nthreading.Event().wait()"
 )
@@ -102,7 +103,8 @@ def fill(*, threads: int, rows: list[bytes], **agent: Any) -> str:
     from memory.store import DjangoStorage
 
     get_user_model().objects.create_superuser("bench", password="only for the bench")
-    Provider.objects.create(id="anthropic", protocol="anthropic-messages", base_url="sandbox:anthropic")
+    for provider, protocol in _CONNECTIONS.items():
+        Provider.objects.create(id=provider, protocol=protocol, base_url=f"sandbox:{provider}")
     values = {"id": "bench", "name": "Bench", "model": MODEL, "settings": {"max_tokens": 500}, **agent}
     agents.create_agent(operator("bench"), values)
     messages = [msgspec.json.decode(row) for row in rows]
