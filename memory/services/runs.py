@@ -46,7 +46,7 @@ from memory.services.runner import (
 )
 from memory.services.streams import give_place, take_place, wait_until_over
 from memory.services.turns import RunTurn
-from memory.statements import insert_row
+from memory.statements import insert_row, load_row
 from memory.store import claim_thread, id_problem, insert_thread, thread_id_problem
 
 ACTIVE = ("queued", "running")
@@ -395,7 +395,7 @@ def _place(caller: Principal, request: GenerateRequest) -> tuple[str, str, Threa
     thread_id = request.thread_id or f"thr_{uuid.uuid4().hex}"
     if problem := thread_id_problem(thread_id):
         raise InvalidInput(problem, field="thread_id")
-    thread = Thread.objects.filter(id=thread_id).first() if request.thread_id is not None else None
+    thread = load_row(Thread, thread_id) if request.thread_id is not None else None
     if thread is None:
         return thread_id, resource_id or thread_id, None
     if not caller.may_act_for(thread.resource_id):
