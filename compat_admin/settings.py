@@ -212,6 +212,8 @@ COMPAT_ADMIN_MAX_BODY_BYTES = env.integer(
     "COMPAT_ADMIN_MAX_BODY_BYTES", 64 * 1024 * 1024, minimum=1024, maximum=1024 * 1024 * 1024
 )
 DATA_UPLOAD_MAX_MEMORY_SIZE = COMPAT_ADMIN_MAX_BODY_BYTES
+# Requests a key may make a minute; 0: as many as it likes.
+COMPAT_ADMIN_RATE_LIMIT = env.integer("COMPAT_ADMIN_RATE_LIMIT", 30_000, minimum=0, maximum=1_000_000_000)
 # Where connections named `sandbox:<provider>` go; empty: there is no sandbox.
 SANDBOX_URL = env.http_url("COMPAT_ADMIN_SANDBOX_URL")
 # Processors of one's own that agents may name.

@@ -14,13 +14,15 @@ import msgspec
 from django.core import signing
 from django.db.models import BooleanField, Case, F, Model, Q, QuerySet, TextField, Value, When
 from django.db.models.expressions import RawSQL
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from memory.errors import InvalidInput, NotFound
 from memory.models import Agent, Attempt, Message, MessageVersion, RuleSetting, Run, Thread
 from memory.principal import Principal, can_be_looked_up
 
 MAX_LIMIT = 200
+HIDDEN = "…"
+OUR_PROCESSORS = ("", "model_max_retries", "provider-history-compat", "stream-error-retry-processor")
 
 T = TypeVar("T")
 R = TypeVar("R", bound=Model)
@@ -179,7 +181,8 @@ def threads_page(
         threads = threads.filter(RawSQL("NOT (memory_thread.last_error = '')", (), BooleanField()))
     elif has_error is False:
         threads = threads.filter(last_error="")
-    return _page(threads, ThreadItem, "last_activity_at", cursor, limit, lambda t: (t.last_activity_at, t.id))
+    page = _page(threads, ThreadItem, "last_activity_at", cursor, limit, lambda t: (t.last_activity_at, t.id))
+    return page if caller.may("read") else structs.replace(page, items=[thread_shape(item) for item in page.items])
 
 
 def runs_page(
@@ -193,7 +196,8 @@ def runs_page(
 ) -> Page[RunItem]:
     """Runs the caller may see, newest first. Raises InvalidInput (bad_cursor)."""
     runs = _filtered(_scoped(Run.objects.all(), caller), thread=thread_id, status=status, agent=agent_id)
-    return _page(runs, RunItem, "created_at", cursor, limit, lambda run: (run.created_at, run.id))
+    page = _page(runs, RunItem, "created_at", cursor, limit, lambda run: (run.created_at, run.id))
+    return page if caller.may("read") else structs.replace(page, items=[run_shape(item) for item in page.items])
 
 
 def agents_page(*, cursor: str | None = None, limit: int = 20) -> Page[Agent]:
@@ -279,7 +283,11 @@ def run_detail(caller: Principal, run_id: str) -> RunDetail:
         raise NotFound("no such run")
     width = len(RunItem.__struct_fields__)
     input_, settings, message_ids, rules_hash = row[width:]
-    return RunDetail(RunItem(*row[:width]), input_, settings, message_ids, rules_hash, attempts_of(run_id))
+    run, attempts = RunItem(*row[:width]), attempts_of(run_id)
+    if not caller.may("read"):
+        hidden = [attempt_shape(attempt) for attempt in attempts]
+        return RunDetail(run_shape(run), "[]", "{}", message_ids, rules_hash, hidden)
+    return RunDetail(run, input_, settings, message_ids, rules_hash, attempts)
 
 
 def attempts_of(run_id: str) -> list[AttemptItem]:
@@ -294,6 +302,39 @@ def attempt_bodies(run_id: str, number: int) -> tuple[bytes, bytes]:
         raise NotFound("no such attempt")
     sent, came = (zlib.decompress(body) if body else b"" for body in row)
     return sent, came
+
+
+# Without content, for who may see the shape only
+
+
+def thread_shape(item: ThreadItem) -> ThreadItem:
+    """The thread without its title, which often quotes it, what its metadata says, and the words of its last error."""
+    hidden = dict.fromkeys(item.metadata, HIDDEN)
+    return structs.replace(item, title="", metadata=hidden, last_error=item.last_error.partition(":")[0])
+
+
+def run_shape(item: RunItem) -> RunItem:
+    """The run without what its error said: providers quote what they refuse."""
+    return structs.replace(item, error_message="")
+
+
+def attempt_shape(item: AttemptItem) -> AttemptItem:
+    """The attempt without what its error said; its changes and findings name rule and place, not what stood there."""
+    kept = {"number", "rule", "family", "severity", "stored", "sent", "place", "message_id", "loss"}
+
+    def without(text: str) -> str:
+        values = msgspec.json.decode(text)
+        return msgspec.json.encode([{k: v for k, v in value.items() if k in kept} for value in values]).decode()
+
+    # Our own processors give reasons in words of their own, but where the next request could not be made.
+    is_ours = item.asked_by in OUR_PROCESSORS and not item.reason.startswith("The next attempt could not")
+    return structs.replace(
+        item,
+        error_message="",
+        reason=item.reason if is_ours else "",
+        changes=without(item.changes),
+        findings=without(item.findings),
+    )
 
 
 def rule_settings() -> list[RuleSettingItem]:

@@ -12,10 +12,11 @@ from pathlib import Path
 from django.db import transaction
 from django.db.models import Q
 from django.utils import timezone
+from msgspec import Struct
 
 from memory import audit, store
-from memory.access import Principal
-from memory.errors import InvalidInput, NotFound
+from memory.access import Principal, require
+from memory.errors import Forbidden, InvalidInput, NotFound
 from memory.models import ApiKey
 from memory.principal import SCOPES
 
@@ -23,6 +24,10 @@ PREFIX_LENGTH = 8
 MAX_NAME_LENGTH = 200
 USE_NOTED_EVERY = timedelta(minutes=1)
 MAX_PROVIDER_KEY_BYTES = 16 * 1024
+MAX_ID = 2**63 - 1
+TOKEN_SCOPES = frozenset({"read", "write", "run"})
+TOKEN_S, MIN_TOKEN_S, MAX_TOKEN_S = 3600, 60, 86_400
+TOKENS_KEPT = timedelta(days=7)
 
 
 def make_key(
@@ -35,56 +40,152 @@ def make_key(
 ) -> tuple[ApiKey, str]:
     """A new key's row and its text, which can't be had again. Without a resource it may act for any.
 
-    Raises InvalidInput for an unknown scope, or a name or resource that no row can hold.
+    Raises InvalidInput for an unknown scope, or a name or resource that no row can hold, Forbidden when a key would
+    make one that may do more than itself.
     """
-    wanted = sorted(set(scopes))
-    if unknown := [scope for scope in wanted if scope not in SCOPES]:
-        raise InvalidInput(f"unknown scope {unknown[0]!r}: expected some of {', '.join(SCOPES)}", field="scopes")
-    if problem := store.id_problem(name, max_length=MAX_NAME_LENGTH):
-        raise InvalidInput(problem, field="name")
-    if resource_id and (problem := store.id_problem(resource_id)):
-        raise InvalidInput(problem, field="resource_id")
-    text = f"ca_{secrets.token_urlsafe(30)}"
-    with transaction.atomic():
-        key = ApiKey.objects.create(
-            name=name,
-            prefix=text[:PREFIX_LENGTH],
-            sha256=_hash(text),
-            scopes=wanted,
-            resource_id=resource_id,
-            expires_at=expires_at,
-        )
-        audit.record(caller.name, "key.made", "key", key.prefix, name=name, scopes=wanted, resource_id=resource_id)
-    return key, text
+    wanted = _scopes(scopes)
+    _check_labels(name, resource_id)
+    if caller.key_id is not None:
+        if not caller.scopes.issuperset(wanted):
+            raise Forbidden("a key makes no key with more scopes than its own")
+        if not caller.may_act_for(resource_id):
+            raise Forbidden("this key acts for another resource")
+    if expires_at is not None and expires_at <= timezone.now():
+        raise InvalidInput("expected a time to come", field="expires_at")
+    made = ApiKey(name=name, scopes=wanted, resource_id=resource_id, expires_at=expires_at)
+    return made, _save(made, caller, "key.made")
+
+
+def make_token(
+    caller: Principal,
+    resource_id: str = "",
+    *,
+    scopes: Iterable[str] | None = None,
+    expires_in_s: int = TOKEN_S,
+    name: str = "",
+) -> tuple[ApiKey, str]:
+    """A short-lived key for one resource, made by a key, and its text. It ends with its maker and makes no others.
+
+    Without `scopes` it has all its maker's that a token can have. Raises Forbidden when it would have more than its
+    maker, InvalidInput for anything else that can't be.
+    """
+    require(caller, "token")
+    if caller.key_id is None:
+        raise Forbidden("tokens are made by keys")
+    resource_id = resource_id or caller.resource_id
+    if not resource_id:
+        raise InvalidInput("a token is for one resource", field="resource_id")
+    _check_labels(name or "token", resource_id)
+    if not caller.may_act_for(resource_id):
+        raise Forbidden("this key acts for another resource")
+    wanted = _scopes(caller.scopes & TOKEN_SCOPES if scopes is None else scopes)
+    if not TOKEN_SCOPES.issuperset(wanted):
+        raise InvalidInput("a token can't have the scope 'admin'", field="scopes")
+    if not caller.scopes.issuperset(wanted):
+        raise Forbidden("a token has no more scopes than the key that makes it")
+    if not MIN_TOKEN_S <= expires_in_s <= MAX_TOKEN_S:
+        raise InvalidInput(f"expected {MIN_TOKEN_S} to {MAX_TOKEN_S:,} seconds", field="expires_in_s")
+    made = ApiKey(
+        name=name or f"{caller.name}, for {resource_id}"[:MAX_NAME_LENGTH],
+        scopes=wanted,
+        resource_id=resource_id,
+        expires_at=timezone.now() + timedelta(seconds=expires_in_s),
+        maker_id=caller.key_id,
+    )
+    return made, _save(made, caller, "token.made")
 
 
 def revoke_key(caller: Principal, key_id: int) -> None:
-    """End a key for good. Raises NotFound when there is none that is still in force."""
+    """End a key for good, and its tokens with it.
+
+    Raises NotFound when there is none that is still in force and that the caller may act for.
+    """
+    keys = ApiKey.objects.filter(id=key_id, revoked_at=None)
+    if caller.resource_id:
+        keys = keys.filter(resource_id=caller.resource_id)
     with transaction.atomic():
-        if not ApiKey.objects.filter(id=key_id, revoked_at=None).update(revoked_at=timezone.now()):
+        if key_id > MAX_ID or not keys.update(revoked_at=timezone.now()):
             raise NotFound("no such key")
         audit.record(caller.name, "key.revoked", "key", ApiKey.objects.values_list("prefix", flat=True).get(id=key_id))
 
 
+class Found(Struct, frozen=True):
+    """Whom a key stands for, and how many requests its row has counted in which minute."""
+
+    principal: Principal
+    window: int
+    window_count: int
+
+
 def principal_for(text: str, *, now: datetime | None = None) -> Principal | None:
     """Whom a key's text stands for; None when it is unknown, expired or revoked. Its use is noted once a minute."""
+    found = look_up(text, now=now)
+    return found.principal if found else None
+
+
+def look_up(text: str, *, now: datetime | None = None) -> Found | None:
+    """As `principal_for`, with the key's count of requests."""
     at = now or timezone.now()
     # The hash is looked up, never the text, so how long a comparison takes tells nothing about a key.
     row = (
-        ApiKey.objects.filter(sha256=_hash(text), revoked_at=None)
-        .values_list("id", "name", "resource_id", "scopes", "expires_at", "last_used_at")
+        ApiKey.objects.filter(sha256=_hash(text), revoked_at=None, maker__revoked_at=None)
+        .values_list(
+            "id",
+            "name",
+            "resource_id",
+            "scopes",
+            "maker_id",
+            "window",
+            "window_count",
+            "last_used_at",
+            "expires_at",
+            "maker__expires_at",
+        )
         .first()
     )
     if row is None:
         return None
-    key_id, name, resource_id, scopes, expires_at, last_used_at = row
-    if expires_at is not None and expires_at <= at:
+    key_id, name, resource_id, scopes, maker_id, window, window_count, last_used_at, *ends = row
+    if any(end is not None and end <= at for end in ends):
         return None
     due = at - USE_NOTED_EVERY
     if last_used_at is None or last_used_at <= due:
         unnoted = Q(last_used_at=None) | Q(last_used_at__lte=due)
         ApiKey.objects.filter(unnoted, id=key_id).update(last_used_at=at)
-    return Principal(name, key_id, resource_id, frozenset(scopes))
+    principal = Principal(name, key_id, resource_id, frozenset(scopes), is_token=maker_id is not None)
+    return Found(principal, window, window_count)
+
+
+def forget_ended_tokens(*, now: datetime | None = None) -> int:
+    """Delete the rows of tokens that ended a week ago; how many. The audit log keeps that they were made."""
+    ended = (now or timezone.now()) - TOKENS_KEPT
+    return ApiKey.objects.exclude(maker=None).filter(expires_at__lt=ended).delete()[0]
+
+
+def _scopes(scopes: Iterable[str]) -> list[str]:
+    wanted = sorted(set(scopes))
+    if unknown := [scope for scope in wanted if scope not in SCOPES]:
+        raise InvalidInput(f"unknown scope {unknown[0]!r}: expected some of {', '.join(SCOPES)}", field="scopes")
+    if not wanted:
+        raise InvalidInput(f"expected at least one of {', '.join(SCOPES)}", field="scopes")
+    return wanted
+
+
+def _check_labels(name: str, resource_id: str) -> None:
+    if problem := store.id_problem(name, max_length=MAX_NAME_LENGTH):
+        raise InvalidInput(problem, field="name")
+    if resource_id and (problem := store.id_problem(resource_id)):
+        raise InvalidInput(problem, field="resource_id")
+
+
+def _save(made: ApiKey, caller: Principal, action: str) -> str:
+    text = f"ca_{secrets.token_urlsafe(30)}"
+    made.prefix, made.sha256 = text[:PREFIX_LENGTH], _hash(text)
+    with transaction.atomic():
+        made.save(force_insert=True)
+        told = {"name": made.name, "scopes": made.scopes, "resource_id": made.resource_id}
+        audit.record(caller.name, action, "key", made.prefix, **told)
+    return text
 
 
 def provider_key(key_ref: str) -> str:
