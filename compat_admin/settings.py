@@ -194,6 +194,7 @@ CELERY_BEAT_SCHEDULE = {
         "schedule": 10.0,
         "options": {"expires": 10},  # While no worker is there, only the newest waits.
     },
+    "forget-old": {"task": "memory.forget_old", "schedule": 3600.0, "options": {"expires": 3600}},
 }
 
 # Logs

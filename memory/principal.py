@@ -38,7 +38,7 @@ OF_ROLE: Mapping[str, frozenset[str]] = {
 class Principal(Struct, frozen=True):
     """A caller. `resource_id` is the only resource it may act for; empty: any. Only operators have a `role`.
 
-    A token, which a key made for a resource, may not make further ones.
+    A token, which the key `maker_id` made for a resource, may not make further ones.
     """
 
     name: str
@@ -46,7 +46,16 @@ class Principal(Struct, frozen=True):
     resource_id: str = ""
     scopes: frozenset[str] = frozenset()
     role: str = ""
-    is_token: bool = False
+    maker_id: int | None = None
+
+    @property
+    def is_token(self) -> bool:
+        return self.maker_id is not None
+
+    @property
+    def owner_id(self) -> int | None:
+        """The server's key behind the caller: a token's maker, else the key itself."""
+        return self.key_id if self.maker_id is None else self.maker_id
 
     def may(self, permission: str) -> bool:
         if permission == "token" and self.is_token:

@@ -8,19 +8,21 @@ from __future__ import annotations
 import zlib
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, Literal, TypeVar
 
 import msgspec
 from django.core import signing
 from django.db.models import BooleanField, Case, F, Model, Q, QuerySet, TextField, Value, When
 from django.db.models.expressions import RawSQL
+from django.utils import timezone
 from msgspec import Struct, structs
 
 from memory.errors import InvalidInput, NotFound
-from memory.models import Agent, Attempt, Message, MessageVersion, RuleSetting, Run, Thread
+from memory.models import Agent, ApiKey, Attempt, Message, MessageVersion, RuleSetting, Run, Thread
 from memory.principal import Principal, can_be_looked_up
 
 MAX_LIMIT = 200
+MAX_ID = 2**63 - 1
 HIDDEN = "…"
 OUR_PROCESSORS = ("", "model_max_retries", "provider-history-compat", "stream-error-retry-processor")
 
@@ -160,6 +162,23 @@ class RuleSettingItem(Struct, frozen=True):
     changed_at: datetime
 
 
+class KeyItem(Struct, frozen=True):
+    """A caller's key or token without its text. Without `resource_id` it may act for any resource."""
+
+    id: int
+    name: str
+    prefix: str
+    kind: Literal["key", "token"]
+    scopes: list[str]
+    resource_id: str
+    state: Literal["active", "expired", "revoked"]
+    maker_id: int | None
+    created_at: datetime
+    expires_at: datetime | None
+    last_used_at: datetime | None
+    revoked_at: datetime | None
+
+
 # Lists
 
 
@@ -209,6 +228,55 @@ def agents_page(*, cursor: str | None = None, limit: int = 20) -> Page[Agent]:
     items = list(rows[: limit + 1])
     more = len(items) > limit
     return Page(items[:limit], _make_cursor((items[limit - 1].id,), "Agent") if more else None)
+
+
+def keys_page(
+    caller: Principal, *, cursor: str | None = None, limit: int = 20, kind: str | None = None
+) -> Page[KeyItem]:
+    """Keys of callers and the tokens they made, newest first; of one `kind` if given. Raises InvalidInput."""
+    _check_limit(limit)
+    rows = _scoped(ApiKey.objects.order_by("-id"), caller)
+    if kind is not None:
+        rows = rows.filter(maker__isnull=kind == "key")
+    if cursor:
+        rows = rows.filter(id__lt=_read_cursor(cursor, "keys", tuple[int])[0])
+    items = _key_items(rows[: limit + 1])
+    more = len(items) > limit
+    return Page(items[:limit], _make_cursor((items[limit - 1].id,), "keys") if more else None)
+
+
+def key_item(key_id: int) -> KeyItem:
+    """A key or token. Raises NotFound."""
+    found = _key_items(ApiKey.objects.filter(id=key_id)) if key_id <= MAX_ID else []
+    if not found:
+        raise NotFound("no such key")
+    return found[0]
+
+
+def _key_items(rows: QuerySet[ApiKey]) -> list[KeyItem]:
+    now = timezone.now()
+    items = []
+    for key in rows.select_related("maker"):
+        maker_ends = key.maker.expires_at if key.maker else None
+        ends = [end for end in (key.expires_at, maker_ends) if end is not None]
+        is_revoked = key.revoked_at is not None or (key.maker is not None and key.maker.revoked_at is not None)
+        items.append(
+            KeyItem(
+                id=key.id,
+                name=key.name,
+                prefix=key.prefix,
+                kind="key" if key.maker_id is None else "token",
+                scopes=key.scopes,
+                resource_id=key.resource_id,
+                state="revoked" if is_revoked else "expired" if any(end <= now for end in ends) else "active",
+                maker_id=key.maker_id,
+                created_at=key.created_at,
+                expires_at=key.expires_at,
+                last_used_at=key.last_used_at,
+                revoked_at=key.revoked_at,
+            )
+        )
+    return items
 
 
 def messages_page(

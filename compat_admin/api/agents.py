@@ -12,6 +12,7 @@ from compat_admin.api.documents import documents
 from compat_admin.api.messages import check_messages
 from compat_admin.api.paging import page_of
 from compat_admin.api.preview import answer_of
+from compat_admin.api.repeats import RUN_HOLD, repeatable
 from compat_admin.api.schemas import (
     AgentChange,
     AgentItem,
@@ -43,6 +44,7 @@ def list_agents(request: ApiRequest, limit: Limit = 20, cursor: str | None = Non
 
 
 @router.post("/agents", auth=ADMIN, **documents(AgentItem, status=201, body=NewAgent))
+@repeatable()
 def create_agent(request: ApiRequest) -> HttpResponse:
     """Make an agent; a taken id is 409."""
     return reply(_item(agents.create_agent(request.auth, read_body(request, JsonObject))), 201)
@@ -64,6 +66,7 @@ def change_agent(request: ApiRequest, agent_id: str) -> AgentItem:
 @router.post(
     "/agents/{agent_id}/generate", auth=RUN, **documents(GenerateAnswer, body=GenerateWanted, also={202: QueuedRun})
 )
+@repeatable(hold=RUN_HOLD)
 def generate(request: ApiRequest, agent_id: str) -> GenerateAnswer | HttpResponse:
     """Run one turn and wait for it. With `background` the answer is 202 with the run's id, status `queued`.
 
@@ -90,6 +93,7 @@ def generate(request: ApiRequest, agent_id: str) -> GenerateAnswer | HttpRespons
 
 
 @router.post("/agents/{agent_id}/prepare", auth=RUN, **documents(PreparedAnswer, body=GenerateWanted))
+@repeatable(hold=RUN_HOLD)
 def prepare(request: ApiRequest, agent_id: str) -> PreparedAnswer:
     """The turn's exact request without the call: for callers that call the provider themselves. Its run is kept."""
     agent = agent_for(request.auth, agent_id)

@@ -11,6 +11,8 @@ import msgspec
 from compat_admin.api.bodies import JSON_TYPE
 from compat_admin.api.errors import PROBLEM_TYPE, Problem
 
+EXAMPLES: dict[tuple[str, str], Any] = {}
+
 COMPONENTS: dict[str, Any] = {}
 """The shapes by name, filled while the routers are loaded."""
 

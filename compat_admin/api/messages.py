@@ -15,6 +15,7 @@ from compat_admin.api.auth import READ, WRITE, ApiRequest
 from compat_admin.api.bodies import misfit, raw_content, read_body, reply
 from compat_admin.api.documents import documents
 from compat_admin.api.paging import page_of
+from compat_admin.api.repeats import repeatable
 from compat_admin.api.schemas import Answer, JsonObject, Limit, NewMessages, SavedMessage, StoredMessage
 from memory import queries, store
 from memory.access import thread_for
@@ -50,6 +51,7 @@ def list_messages(
 @router.post(
     "/threads/{thread_id}/messages", auth=WRITE, **documents(Answer[SavedMessage], status=201, body=NewMessages)
 )
+@repeatable()
 def add_messages(request: ApiRequest, thread_id: str) -> HttpResponse:
     """Add messages to the end of the thread, all or none.
 

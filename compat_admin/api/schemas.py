@@ -8,7 +8,8 @@ from typing import Annotated, Any, Generic, Literal, TypeVar
 from msgspec import UNSET, Meta, Raw, Struct, UnsetType
 from pydantic import Field
 
-from memory.queries import MAX_LIMIT, RuleSettingItem, RunItem
+from memory.queries import MAX_LIMIT, KeyItem, RuleSettingItem, RunItem
+from memory.services.keys import TOKEN_S
 from memory.services.rules import State
 
 T = TypeVar("T")
@@ -142,6 +143,36 @@ class ProviderItem(Struct, frozen=True):
     base_url: str
     key_ref: str
     has_key: bool
+
+
+# Keys
+
+KeyKind = Literal["key", "token"]
+Scope = Literal["read", "write", "run", "admin"]
+
+
+class NewKey(Struct, frozen=True, forbid_unknown_fields=True):
+    """A key to be made. Without a resource it may act for any, without an expiry it lasts until it is revoked."""
+
+    name: str
+    scopes: list[Scope]
+    resource_id: str = ""
+    expires_in_s: int | None = None
+
+
+class NewToken(Struct, frozen=True, forbid_unknown_fields=True):
+    """A token to be made: for a resource, by default the key's own, with all of its scopes that a token can have."""
+
+    resource_id: str = ""
+    scopes: list[Literal["read", "write", "run"]] | None = None
+    expires_in_s: int = TOKEN_S
+    name: str = ""
+
+
+class MadeKey(KeyItem, frozen=True):
+    """A new key with its text, which can't be had again."""
+
+    key: str
 
 
 # Rules

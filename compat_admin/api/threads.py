@@ -8,6 +8,7 @@ from ninja import Router
 from compat_admin.api.auth import READ, WRITE, ApiRequest
 from compat_admin.api.bodies import read_body, reply
 from compat_admin.api.documents import documents
+from compat_admin.api.repeats import repeatable
 from compat_admin.api.schemas import Limit, NewThread, ThreadChange
 from memory import queries
 from memory.access import thread_for
@@ -41,6 +42,7 @@ def list_threads(
 
 
 @router.post("/threads", auth=WRITE, **documents(ThreadItem, status=201, body=NewThread))
+@repeatable()
 def create_thread(request: ApiRequest) -> HttpResponse:
     """Make a thread. A key of a resource that names another one gets 403 `forbidden`; a taken id is 409 `id_taken`."""
     body = read_body(request, NewThread)

@@ -2,7 +2,7 @@
 
 from django.urls import path
 
-from compat_admin.dashboard import account, agents, preview, rules, runs, threads
+from compat_admin.dashboard import account, agents, keys, preview, rules, runs, threads, users
 from compat_admin.dashboard.pages import page
 from compat_admin.needs import SIGNED_IN
 
@@ -11,6 +11,7 @@ FORM_PAGE = ("GET", "HEAD", "POST")
 
 urlpatterns = [
     path("login/", account.log_in, name="login"),
+    path("password/<str:uid>/<str:token>/", users.set_password, name="set-password"),
     page("logout/", account.log_out, "logout", needs=SIGNED_IN, methods=FORM),
     page("preferences/", account.preferences, "preferences", needs=SIGNED_IN, methods=FORM_PAGE),
     page("", threads.home, "home", needs="shape"),
@@ -37,5 +38,11 @@ urlpatterns = [
     page("runs/<str:run_id>/", runs.run_page, "run", needs="shape"),
     page("runs/<str:run_id>/again/", runs.run_again, "run-again", needs="run", methods=FORM),
     page("runs/<str:run_id>/attempts/<int:number>/<str:which>/", runs.body_file, "attempt-body", needs="read"),
+    page("keys/", keys.key_list, "keys", needs="admin", methods=FORM_PAGE),
+    page("keys/<int:key_id>/revoke/", keys.revoke, "key-revoke", needs="admin", methods=FORM_PAGE),
+    page("users/", users.user_list, "users", needs="admin", methods=FORM_PAGE),
+    page("users/<int:user_id>/role/", users.role, "user-role", needs="admin", methods=FORM),
+    page("users/<int:user_id>/active/", users.active, "user-active", needs="admin", methods=FORM_PAGE),
+    page("users/<int:user_id>/link/", users.link, "user-link", needs="admin", methods=FORM),
     page("agents/", agents.agent_list, "agents", needs="shape"),
 ]

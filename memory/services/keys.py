@@ -19,12 +19,12 @@ from memory.access import Principal, require
 from memory.errors import Forbidden, InvalidInput, NotFound
 from memory.models import ApiKey
 from memory.principal import SCOPES
+from memory.queries import MAX_ID
 
 PREFIX_LENGTH = 8
 MAX_NAME_LENGTH = 200
 USE_NOTED_EVERY = timedelta(minutes=1)
 MAX_PROVIDER_KEY_BYTES = 16 * 1024
-MAX_ID = 2**63 - 1
 TOKEN_SCOPES = frozenset({"read", "write", "run"})
 TOKEN_S, MIN_TOKEN_S, MAX_TOKEN_S = 3600, 60, 86_400
 TOKENS_KEPT = timedelta(days=7)
@@ -152,7 +152,7 @@ def look_up(text: str, *, now: datetime | None = None) -> Found | None:
     if last_used_at is None or last_used_at <= due:
         unnoted = Q(last_used_at=None) | Q(last_used_at__lte=due)
         ApiKey.objects.filter(unnoted, id=key_id).update(last_used_at=at)
-    principal = Principal(name, key_id, resource_id, frozenset(scopes), is_token=maker_id is not None)
+    principal = Principal(name, key_id, resource_id, frozenset(scopes), maker_id=maker_id)
     return Found(principal, window, window_count)
 
 

@@ -65,7 +65,7 @@ class TestPermissions:
     def test_to_make_tokens_is_no_tokens(self) -> None:
         key = caller(scopes=("read",))
         assert key.may("token")
-        assert not structs.replace(key, is_token=True).may("token")
+        assert not structs.replace(key, maker_id=2).may("token")
         assert not caller(scopes=("admin",)).may("token")
 
 
