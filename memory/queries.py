@@ -6,22 +6,26 @@ A cursor holds the key of the last item. It is signed, so a key that was never g
 from __future__ import annotations
 
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any, Generic, Literal, TypeVar
 
 import msgspec
 from django.core import signing
+from django.db import connection
 from django.db.models import BooleanField, Case, F, Model, Q, QuerySet, TextField, Value, When
 from django.db.models.expressions import RawSQL
+from django.db.models.fields.json import KeyTransform
 from django.utils import timezone
-from msgspec import Struct, structs
+from msgspec import UNSET, Struct, UnsetType, structs
 
 from memory.errors import InvalidInput, NotFound
 from memory.models import Agent, ApiKey, Attempt, Message, MessageVersion, RuleSetting, Run, Thread
 from memory.principal import Principal, can_be_looked_up
 
 MAX_LIMIT = 200
+ESTIMATED_UP_TO = 10_000
+Count = Literal["estimate", "exact"]
 MAX_ID = 2**63 - 1
 HIDDEN = "…"
 OUR_PROCESSORS = ("", "model_max_retries", "provider-history-compat", "stream-error-retry-processor")
@@ -31,10 +35,11 @@ R = TypeVar("R", bound=Model)
 
 
 class Page(Struct, Generic[T], frozen=True):
-    """Some items and the cursor of what follows; None when nothing does."""
+    """Some items and the cursor of what follows; None when nothing does. `total` only if it was asked for."""
 
     items: list[T]
     next_cursor: str | None
+    total: int | UnsetType = UNSET
 
 
 class ThreadItem(Struct, frozen=True):
@@ -191,16 +196,31 @@ def threads_page(
     provider: str | None = None,
     has_error: bool | None = None,
     agent_id: str | None = None,
+    active_since: datetime | None = None,
+    active_before: datetime | None = None,
+    metadata: Mapping[str, str | int | float | bool] | None = None,
+    count: Count | None = None,
 ) -> Page[ThreadItem]:
-    """Threads the caller may see, newest activity first. Raises InvalidInput (bad_cursor)."""
+    """Threads the caller may see, newest activity first; `metadata` names values that have to be there.
+
+    Raises InvalidInput (bad_cursor).
+    """
     threads = _scoped(Thread.objects.all(), caller)
     threads = _filtered(threads, resource_id=resource_id, last_provider=provider, agent=agent_id)
+    if active_since is not None:
+        threads = threads.filter(last_activity_at__gte=active_since)
+    if active_before is not None:
+        threads = threads.filter(last_activity_at__lt=active_before)
+    for i, (key, value) in enumerate((metadata or {}).items()):
+        threads = threads.annotate(**{f"wanted_{i}": KeyTransform(key, "metadata")}).filter(**{f"wanted_{i}": value})
     if has_error:
         # Spelt as in the partial index, without a parameter: only so does SQLite see that the index serves.
         threads = threads.filter(RawSQL("NOT (memory_thread.last_error = '')", (), BooleanField()))
     elif has_error is False:
         threads = threads.filter(last_error="")
     page = _page(threads, ThreadItem, "last_activity_at", cursor, limit, lambda t: (t.last_activity_at, t.id))
+    if count is not None:
+        page = structs.replace(page, total=total_of(threads, count))
     return page if caller.may("read") else structs.replace(page, items=[thread_shape(item) for item in page.items])
 
 
@@ -315,6 +335,16 @@ def messages_page(
     return Page(items if forward else items[::-1], next_cursor)
 
 
+def messages_around(thread: Thread, seq: int, *, limit: int = 40, max_bytes: int | None = None) -> Page[MessageItem]:
+    """The message of a `seq` amid those before and after it, oldest first; a page without a next one."""
+    _check_limit(limit)
+    after = messages_page(thread, after=seq - 1, limit=limit, max_bytes=max_bytes).items
+    before = messages_page(thread, before=seq, limit=limit, max_bytes=max_bytes).items
+    kept_before = max(limit // 2, limit - len(after))
+    earlier = before[max(0, len(before) - kept_before) :]
+    return Page([*earlier, *after[: limit - len(earlier)]], None)
+
+
 # One thing
 
 
@@ -411,6 +441,16 @@ def rule_settings() -> list[RuleSettingItem]:
 
 
 # How pages are read
+
+
+def total_of(rows: QuerySet[Any], how: Count) -> int:
+    """How many rows there are. An estimate is what the database expects or, on SQLite, right up to 10,000."""
+    if how == "exact":
+        return rows.order_by().count()
+    if connection.vendor == "postgresql":
+        plan = msgspec.json.decode(rows.order_by().explain(format="json"))
+        return int(plan[0]["Plan"]["Plan Rows"])
+    return rows.order_by()[:ESTIMATED_UP_TO].count()
 
 
 def _scoped(rows: QuerySet[R], caller: Principal) -> QuerySet[R]:

@@ -1,4 +1,4 @@
-"""Agents, their turns, and the connections that turns go over."""
+"""Agents and their turns."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ from compat_admin.api.auth import ADMIN, READ, RUN, ApiRequest
 from compat_admin.api.bodies import read_body, reply
 from compat_admin.api.documents import documents
 from compat_admin.api.messages import check_messages
-from compat_admin.api.paging import page_of
 from compat_admin.api.preview import answer_of
 from compat_admin.api.repeats import RUN_HOLD, repeatable
 from compat_admin.api.schemas import (
@@ -23,15 +22,12 @@ from compat_admin.api.schemas import (
     Limit,
     NewAgent,
     PreparedAnswer,
-    ProviderItem,
     QueuedRun,
 )
 from memory.access import agent_for
-from memory.errors import InvalidInput
-from memory.models import Agent, Provider
-from memory.providers import ENTRIES, ProviderEntry
-from memory.queries import MAX_LIMIT, Page
-from memory.services import agents, keys, runs
+from memory.models import Agent
+from memory.queries import Page
+from memory.services import agents, runs
 
 router = Router(tags=["agents"])
 
@@ -61,6 +57,13 @@ def change_agent(request: ApiRequest, agent_id: str) -> AgentItem:
     """Replace the given fields."""
     agent = agent_for(request.auth, agent_id)
     return _item(agents.update_agent(request.auth, agent.id, read_body(request, JsonObject)))
+
+
+@router.delete("/agents/{agent_id}", auth=ADMIN, **documents(status=204))
+def delete_agent(request: ApiRequest, agent_id: str) -> HttpResponse:
+    """Delete an agent. Its threads and runs stay, without it."""
+    agents.delete_agent(request.auth, agent_id)
+    return HttpResponse(status=204)
 
 
 @router.post(
@@ -111,36 +114,6 @@ def turn_of(request: ApiRequest) -> tuple[runs.GenerateRequest, bool]:
     return runs.GenerateRequest(**wanted), in_background
 
 
-@router.get("/providers", auth=READ, **documents(Page[ProviderItem]))
-def list_providers(request: ApiRequest, limit: Limit = MAX_LIMIT, cursor: str | None = None) -> Page[ProviderItem]:
-    """Every provider and where it is reached: its own connection, else its vendor's address."""
-    connections = Provider.objects.in_bulk()
-    items = [_connection(entry, connections.get(id_)) for id_, entry in ENTRIES.items()]
-    return page_of(items, name="providers", key_of=lambda item: item.id, cursor=cursor, limit=limit)
-
-
 def _item(agent: Agent) -> AgentItem:
     own = AgentItem.__struct_fields__[:-1]
     return AgentItem(**{name: getattr(agent, name) for name in own}, worst_case=agents.worst_case(agent))
-
-
-def _connection(entry: ProviderEntry, row: Provider | None) -> ProviderItem:
-    conventional = f"env:{entry.key_variable}" if entry.key_variable else ""
-    key_ref = row.key_ref if row else conventional
-    if not key_ref.startswith(("env:", "file:")):
-        key_ref = ""  # Somebody may have put the key itself there.
-    return ProviderItem(
-        id=entry.id,
-        title=entry.title,
-        protocol=row.protocol if row else entry.protocol,
-        base_url=row.base_url if row else entry.base_url,
-        key_ref=key_ref,
-        has_key=_has_key(key_ref),
-    )
-
-
-def _has_key(key_ref: str) -> bool:
-    try:
-        return bool(keys.provider_key(key_ref))
-    except InvalidInput:
-        return False

@@ -15,7 +15,7 @@ from ninja.openapi.schema import OpenAPISchema
 from ninja.operation import Operation
 
 from compat_admin.api.auth import ApiKey, caller_of, tell_rate
-from compat_admin.api.documents import COMPONENTS
+from compat_admin.api.documents import complete
 from compat_admin.api.errors import problem_for
 from compat_admin.api.refused import Refused
 from compat_admin.needs import PUBLIC, names
@@ -63,8 +63,18 @@ class Api(NinjaAPI):
 
     def get_openapi_schema(self, **options: Any) -> OpenAPISchema:
         schema = super().get_openapi_schema(**options)
-        schema["components"]["schemas"].update(COMPONENTS)
+        complete(schema, permissions=self._permissions())
         return schema
+
+    def _permissions(self) -> dict[str, str]:
+        """What each route needs, by operation id."""
+        found = {}
+        for _, router in self._routers:
+            for route in router.path_operations.values():
+                for operation in route.operations:
+                    if isinstance(operation.auth_param, ApiKey):
+                        found[self.get_openapi_operation_id(operation)] = operation.auth_param.permission
+        return found
 
 
 def _entered(view: View, needs: Mapping[str, str]) -> View:

@@ -35,6 +35,8 @@ HEADER = {
     ),
     "schema": {"type": "string", "minLength": 1, "maxLength": 255, "pattern": "^[!-~]*$"},
 }
+REPEATABLE: set[str] = set()
+"""Names of the routes that honour it, filled while the routers are loaded."""
 WRITE_HOLD = timedelta(minutes=1)
 RUN_HOLD = timedelta(minutes=15)
 
@@ -78,8 +80,12 @@ def repeatable(
 
         return once
 
-    marked: Callable[[F], F] = decorate_view(decorate)
-    return marked
+    def mark(view: F) -> F:
+        REPEATABLE.add(view.__name__)
+        marked: F = decorate_view(decorate)(view)
+        return marked
+
+    return mark
 
 
 def _finish(claimed: int, response: HttpResponseBase) -> HttpResponseBase:

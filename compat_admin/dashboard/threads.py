@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Sequence
 from datetime import datetime
+from typing import Any
 
 from django.http import HttpResponse, HttpResponseRedirect
 from django.urls import reverse
@@ -67,7 +68,7 @@ def thread_list(request: OperatorRequest) -> HttpResponse:
         "agent_id": request.GET.get("agent", ""),
     }
     has_error = request.GET.get("error") == "1"
-    given = {name: value for name, value in wanted.items() if value}
+    given: dict[str, Any] = {name: value for name, value in wanted.items() if value}
     page = queries.threads_page(
         caller(request), cursor=request.GET.get("cursor") or None, limit=PER_PAGE, has_error=has_error or None, **given
     )

@@ -25,6 +25,8 @@ PREFIX_LENGTH = 8
 MAX_NAME_LENGTH = 200
 USE_NOTED_EVERY = timedelta(minutes=1)
 MAX_PROVIDER_KEY_BYTES = 16 * 1024
+MAX_REF_LENGTH = 300
+OWN_VARIABLES = ("COMPAT_ADMIN_", "DATABASE_URL", "CELERY_")
 TOKEN_SCOPES = frozenset({"read", "write", "run"})
 TOKEN_S, MIN_TOKEN_S, MAX_TOKEN_S = 3600, 60, 86_400
 TOKENS_KEPT = timedelta(days=7)
@@ -195,14 +197,10 @@ def provider_key(key_ref: str) -> str:
     """
     if not key_ref:
         return ""
+    if problem := key_ref_problem(key_ref):
+        raise InvalidInput(problem, field="key_ref", code="no_provider_key")
     kind, _, place = key_ref.partition(":")
-    if kind == "env":
-        found = os.environ.get(place, "")
-    elif kind == "file":
-        found = _file_text(place, key_ref)
-    else:
-        # The reference itself may be a key that somebody put into the wrong field.
-        raise InvalidInput("a key reference is env:NAME or file:/path", field="key_ref", code="no_provider_key")
+    found = os.environ.get(place, "") if kind == "env" else _file_text(place, key_ref)
     key = found.strip()
     if not key:
         raise InvalidInput(f"there is no key in {key_ref}", field="key_ref", code="no_provider_key")
@@ -211,6 +209,32 @@ def provider_key(key_ref: str) -> str:
             f"what {key_ref} holds can't be a key: expected one line of ASCII", field="key_ref", code="no_provider_key"
         )
     return key
+
+
+def key_ref_problem(key_ref: str) -> str:
+    """Why a text can't be the reference of a provider's key; empty when it can, or there is none.
+
+    What this site itself lives on is no provider's key: a connection would send it wherever it points.
+    """
+    if not key_ref:
+        return ""
+    kind, _, place = key_ref.partition(":")
+    if kind not in ("env", "file") or not place or len(key_ref) > MAX_REF_LENGTH:
+        # The text itself may be a key that somebody put into the wrong field, so it is not repeated.
+        return "a key reference is env:NAME or file:/path"
+    own = [name for name in os.environ if name.startswith(OWN_VARIABLES)]
+    if kind == "env" and (place.startswith(OWN_VARIABLES) or not place.isprintable()):
+        return "this variable is the site's own"
+    if kind == "file" and any(_is_same_file(place, os.environ[name]) for name in own if name.endswith("_FILE")):
+        return "this file is the site's own"
+    return ""
+
+
+def _is_same_file(one: str, other: str) -> bool:
+    try:
+        return os.path.realpath(one) == os.path.realpath(other)
+    except (OSError, ValueError):
+        return False
 
 
 def _file_text(path: str, key_ref: str) -> str:

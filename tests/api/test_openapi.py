@@ -47,9 +47,12 @@ class TestDocument:
             for method, route in methods.items():
                 assert route["description"], (method, path)
                 assert route["security"] == [{"ApiKey": []}]
-                assert "application/problem+json" in route["responses"]["default"]["content"]
+                assert "default" not in route["responses"]
+                refusals = {status for status in route["responses"] if int(status) >= 400}
+                assert {"401", "403", "422", "429"} <= refusals
+                assert all("application/problem+json" in route["responses"][status]["content"] for status in refusals)
                 assert ("requestBody" in route) == (method in ("post", "patch"))
-                statuses = [status for status in route["responses"] if status != "default"]
+                statuses = [status for status in route["responses"] if int(status) < 400]
                 assert statuses == (["200", "202"] if path.endswith("/generate") else statuses[:1])
                 assert all(("content" in route["responses"][status]) == (status != "204") for status in statuses)
                 names.add(route["operationId"])
@@ -106,7 +109,14 @@ def described(application: Any, caller: Caller, agent: Agent) -> Any:
 
 @pytest.mark.parametrize("path", [path for method, path in ROUTES if method == "GET"])
 def test_what_is_there_keeps_to_the_document(described: Any, path: str) -> None:
-    ids = {"thread_id": "thread", "message_id": "m", "agent_id": "plain", "run_id": "run"}
+    ids = {
+        "thread_id": "thread",
+        "message_id": "m",
+        "agent_id": "plain",
+        "run_id": "run",
+        "provider_id": "anthropic",
+        "key_id": 1,
+    }
     names = re.findall(r"{(\w+)}", path)
     case = described.schema[f"/api{path}"]["GET"].Case(path_parameters={name: ids[name] for name in names})
     assert described.check(case) == 200
