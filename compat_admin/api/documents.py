@@ -7,12 +7,24 @@ from http import HTTPStatus
 from typing import Any
 
 import msgspec
+from msgspec import Struct
 
 from compat_admin.api.bodies import JSON_TYPE
 from compat_admin.api.errors import PROBLEM_TYPE, Problem
 from compat_admin.api.examples import EXAMPLES, REFUSED
 from compat_admin.api.repeats import HEADER, REPEATABLE
 from memory.queries import Page
+
+EVENT_STREAM = "text/event-stream"
+
+
+class ServerEvent(Struct, frozen=True):
+    """One server-sent event; `data` is a JSON text."""
+
+    id: str
+    event: str
+    data: str
+
 
 COMPONENTS: dict[str, Any] = {}
 """The shapes by name, filled while the routers are loaded."""
@@ -67,7 +79,7 @@ def complete(document: dict[str, Any], *, permissions: Mapping[str, str]) -> Non
 
 def _refusals(path: str, method: str, permission: str, *, has_body: bool) -> Iterable[int]:
     yield from (400, 401, 403)
-    if "{" in path:
+    if "{" in path or has_body:  # A body may name what is not there.
         yield 404
     if method != "get":
         yield 409
@@ -101,7 +113,13 @@ def _add_examples(route: dict[str, Any], examples: Mapping[str, Any]) -> None:
 
 
 def _response(status: int, answer: Any, media_type: str) -> dict[str, Any]:
-    described: dict[str, Any] = {} if answer is None else {"content": {media_type: {"schema": _schema(answer)}}}
+    described: dict[str, Any] = {}
+    if answer is not None:
+        schema = _schema(answer)
+        if media_type == EVENT_STREAM:
+            # OpenAPI 3.1 has no word for a stream: readers of the document see a text, or its events one by one.
+            schema = {"anyOf": [schema, _schema(ServerEvent)]}
+        described = {"content": {media_type: {"schema": schema}}}
     return {"description": HTTPStatus(status).phrase, **described}
 
 

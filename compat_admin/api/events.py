@@ -9,7 +9,7 @@ from ninja import Router
 
 from compat_admin.api.agents import turn_of
 from compat_admin.api.auth import READ, RUN, ApiRequest
-from compat_admin.api.documents import documents
+from compat_admin.api.documents import EVENT_STREAM, documents
 from compat_admin.api.repeats import RUN_HOLD, repeatable
 from compat_admin.api.schemas import GenerateWanted
 from memory.access import agent_for, run_for
@@ -17,8 +17,6 @@ from memory.errors import InvalidInput
 from memory.services import runs, streams
 
 router = Router(tags=["runs"])
-
-EVENT_STREAM = "text/event-stream"
 
 
 @router.post("/agents/{agent_id}/stream", auth=RUN, **documents(str, body=GenerateWanted, media_type=EVENT_STREAM))
