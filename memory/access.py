@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from memory.errors import Forbidden, NotFound
 from memory.models import Agent, Run, Thread
-from memory.principal import PERMISSIONS, can_be_looked_up
+from memory.principal import FELT_BY_ALL, PERMISSIONS, can_be_looked_up
 from memory.principal import Principal as Principal
 
 
@@ -24,6 +24,8 @@ def require(caller: Principal, permission: str) -> None:
     if permission == "token":
         why = "a token makes no further tokens" if caller.is_token else "this key has none of the scopes of tokens"
         raise Forbidden(why)
+    if permission in FELT_BY_ALL and caller.resource_id:
+        raise Forbidden("this would be felt by all, and this key is for one resource: it can't have the scope 'admin'")
     raise Forbidden(f"this key lacks the scope {permission!r}")
 
 

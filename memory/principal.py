@@ -21,6 +21,8 @@ PERMISSIONS: Mapping[str, str] = {
     "token": "make short-lived tokens for a resource",
     "admin": "manage keys, agents, connections and users",
 }
+FELT_BY_ALL = frozenset({"operate", "admin"})
+"""What no caller that acts for one resource may do: agents, rules, connections and keys belong to none."""
 OF_SCOPE: Mapping[str, frozenset[str]] = {
     "read": frozenset({"shape", "read", "token"}),
     "write": frozenset({"write", "token"}),
@@ -58,7 +60,7 @@ class Principal(Struct, frozen=True):
         return self.key_id if self.maker_id is None else self.maker_id
 
     def may(self, permission: str) -> bool:
-        if permission == "token" and self.is_token:
+        if (permission == "token" and self.is_token) or (permission in FELT_BY_ALL and self.resource_id):
             return False
         of_scopes = (OF_SCOPE[scope] for scope in self.scopes if scope in OF_SCOPE)
         return permission in OF_ROLE.get(self.role, ()) or any(permission in granted for granted in of_scopes)

