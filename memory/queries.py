@@ -412,8 +412,8 @@ def thread_shape(item: ThreadItem) -> ThreadItem:
 
 
 def run_shape(item: RunItem) -> RunItem:
-    """The run without what its error said: providers quote what they refuse."""
-    return structs.replace(item, error_message="")
+    """The run with its error's class for what the error said: providers quote what they refuse."""
+    return structs.replace(item, error_message=item.error_class if item.error_message else "")
 
 
 def attempt_shape(item: AttemptItem) -> AttemptItem:

@@ -289,8 +289,9 @@ class TestThreadFilters:
             '{"": 1}',
             '{"a": 1e400}',
             '{"a": "\\u0000"}',
-        ]
-        + [json.dumps({f"k{i}": 1 for i in range(11)}), json.dumps({"a": 2**60})],
+            json.dumps({f"k{i}": 1 for i in range(11)}),
+            json.dumps({"a": 2**60}),
+        ],
     )
     def test_by_other_metadata_are_refused(self, caller: Caller, text: str) -> None:
         problem(caller.send("GET", "/threads", metadata=text), 422, "invalid_input", "metadata")

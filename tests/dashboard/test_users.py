@@ -119,13 +119,8 @@ class TestPasswordLink:
 
     def test_is_not_good_for_who_is_kept_out_nor_altered(self, pages: Client, link: str) -> None:
         _, uid, token = link.strip("/").split("/")
-        for wrong in (
-            f"/password/{uid}/{token[:-1]}x/",
-            f"/password/MQ/{token}/",
-            "/password/!!/x/",
-            "/password/LTE/x/",
-        ):
-            assert Client().get(wrong).status_code == 404, wrong
+        for wrong in (f"{uid}/{token[:-1]}x", f"MQ/{token}", "!!/x", "LTE/x"):
+            assert Client().get(f"/password/{wrong}/").status_code == 404, wrong
         pages.post(f"/users/{user('vera').pk}/active/")
         assert Client().get(link).status_code == 404
 
