@@ -18,7 +18,7 @@ from django.http import HttpResponse
 from django.test import Client
 from django.urls import URLPattern, URLResolver, get_resolver, reverse
 
-from compat_admin.api.documents import EXAMPLES
+from compat_admin.api import api
 from compat_admin.dashboard.pages import page
 from compat_admin.needs import ANYONE, SIGNED_IN, needs_of
 from memory.models import MessageVersion, OperatorPreference, Thread
@@ -97,6 +97,7 @@ def all_addresses() -> list[Address]:
 
 
 ALL = all_addresses()
+DOCUMENT = api.get_openapi_schema(path_prefix="/api/")
 API = [(method, address) for address in ALL if address.is_api for method in address.needs if method]
 PAGES = [address for address in ALL if not address.is_api and address.needs.get("") not in (ANYONE, None)]
 
@@ -213,7 +214,7 @@ class TestCallers:
         assert status != 405, f"{address.route} stands in two routers, of which only the first is asked: keep to one"
 
     def test_of_another_resource_see_and_change_nothing(self, rows: None, method: str, address: Address) -> None:
-        response = _send(_with_key(resource_id="bob"), method, address, EXAMPLES.get((method, address.route), {}))
+        response = _send(_with_key(resource_id="bob"), method, address, _example(method, address))
         if address.needs[method] in FELT_BY_ALL:
             assert response.status_code == 403
             return
@@ -222,6 +223,13 @@ class TestCallers:
             assert response.status_code == 404, f"a key of another resource got {response.status_code}"
         assert MARK not in _whole(response)[:100_000]
         assert Thread.objects.filter(id="thread-1", title=MARK, message_count=2).exists()
+
+
+def _example(method: str, address: Address) -> Any:
+    """The body that the document gives as an example of the route, or an empty one."""
+    path = f"/{address.route.replace('<', '{').replace('>', '}')}"
+    route = DOCUMENT["paths"][path][method.lower()]
+    return route.get("requestBody", {}).get("content", {}).get("application/json", {}).get("example", {})
 
 
 def _whole(response: Any) -> str:

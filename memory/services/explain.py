@@ -116,6 +116,8 @@ def explain_error(
     except ProviderError as raised:
         if raised is not error:
             raise
+    if not seen.attempts:
+        raise InvalidInput("a processor of this agent answers by itself, so no provider is asked", field="agent_id")
     return _explained(error, seen.attempts, times, ref=ref, protocol=connection.protocol, agent=agent)
 
 
