@@ -381,11 +381,8 @@ def run_detail(caller: Principal, run_id: str) -> RunDetail:
         raise NotFound("no such run")
     width = len(RunItem.__struct_fields__)
     input_, settings, message_ids, rules_hash = row[width:]
-    run, attempts = RunItem(*row[:width]), attempts_of(run_id)
-    if not caller.may("read"):
-        hidden = [attempt_shape(attempt) for attempt in attempts]
-        return RunDetail(run_shape(run), "[]", "{}", message_ids, rules_hash, hidden)
-    return RunDetail(run, input_, settings, message_ids, rules_hash, attempts)
+    detail = RunDetail(RunItem(*row[:width]), input_, settings, message_ids, rules_hash, attempts_of(run_id))
+    return detail if caller.may("read") else detail_shape(detail)
 
 
 def attempts_of(run_id: str) -> list[AttemptItem]:
@@ -414,6 +411,12 @@ def thread_shape(item: ThreadItem) -> ThreadItem:
 def run_shape(item: RunItem) -> RunItem:
     """The run with its error's class for what the error said: providers quote what they refuse."""
     return structs.replace(item, error_message=item.error_class if item.error_message else "")
+
+
+def detail_shape(detail: RunDetail) -> RunDetail:
+    """The run without its input, settings and what stood in its requests and answers."""
+    attempts = [attempt_shape(attempt) for attempt in detail.attempts]
+    return structs.replace(detail, run=run_shape(detail.run), input="[]", settings="{}", attempts=attempts)
 
 
 def attempt_shape(item: AttemptItem) -> AttemptItem:

@@ -38,12 +38,14 @@ def documents(
     also: Mapping[int, Any] | None = None,
     media_type: str = JSON_TYPE,
     has_fields: bool = False,
+    example: tuple[Any, Any] | None = None,
 ) -> dict[str, Any]:
     """Arguments for a router's decorator: what the route answers with, and what body it reads.
 
     Bodies are read by `read_body`, not by ninja, so they are described here only. Without an answer the response is
     empty. `also` names what comes with other statuses that are no failure. With `has_fields` an answer, or the items
-    of a page, may come with some of their fields only. Refusals are added by `complete`.
+    of a page, may come with some of their fields only. `example` is a body and its answer, for a route that has none in
+    `EXAMPLES`. Refusals are added by `complete`.
     """
     shapes = {status: answer, **(also or {})}
     extra: dict[str, Any] = {"responses": {n: _response(n, shape, media_type) for n, shape in shapes.items()}}
@@ -53,6 +55,9 @@ def documents(
         content["schema"] = {"anyOf": [content["schema"], _schema(partial)]}
     if body is not None:
         extra["requestBody"] = {"required": True, "content": {JSON_TYPE: {"schema": _schema(body)}}}
+    if example is not None:
+        extra["requestBody"]["content"][JSON_TYPE]["example"] = example[0]
+        extra["responses"][status]["content"][media_type]["example"] = example[1]
     if status == 200:
         return {"openapi_extra": extra}
     # Without this ninja would describe a 200 beside it.

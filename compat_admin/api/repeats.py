@@ -42,6 +42,7 @@ RUN_HOLD = timedelta(minutes=15)
 
 
 class _Refusal(Struct):
+    code: str
     run_id: str = ""
 
 
@@ -89,10 +90,10 @@ def repeatable(
 
 
 def _finish(claimed: int, response: HttpResponseBase) -> HttpResponseBase:
-    """Keep what had an effect: an answer, or the failure of a run that was made."""
+    """Keep what had an effect: an answer, or the failure of a run that was made for it."""
     run_id = response.headers.get("X-Run-Id", "")
     body = response.content if isinstance(response, HttpResponse) else b""
-    if response.status_code < 400 or _run_of(response, body):
+    if response.status_code < 400 or _ended_a_run(response, body):
         kept = Answer(response.status_code, response.headers.get("Content-Type", ""), body, run_id)
         idempotency.keep(claimed, kept)
     else:
@@ -109,10 +110,12 @@ def _again(answer: Answer, stream: Callable[[str], HttpResponseBase] | None) -> 
     return response
 
 
-def _run_of(response: HttpResponseBase, body: bytes) -> str:
+def _ended_a_run(response: HttpResponseBase, body: bytes) -> bool:
     if response.headers.get("Content-Type") != PROBLEM_TYPE:
-        return ""
-    return msgspec.json.decode(body, type=_Refusal).run_id
+        return False
+    refusal = msgspec.json.decode(body, type=_Refusal)
+    # A thread that is busy names the run that keeps it so.
+    return bool(refusal.run_id) and refusal.code != "run_active"
 
 
 def _fingerprint(request: HttpRequest) -> str:
