@@ -164,6 +164,7 @@ _PREVIEW = {
     "findings": [],
 }
 _TURN = {"thread_id": "thr_7f3a", "resource_id": "shop/customer-512", "messages": "Where is my order?"}
+_REPORTED = {"run_id": "run_51d0", "status": "", "retry": False, "delay_ms": 0.0, "reason": "", "attempt": 1}
 _KEY = {
     "id": 7,
     "name": "shop backend",
@@ -269,6 +270,15 @@ EXAMPLES: Mapping[str, Mapping[str, Any]] = {
             "rules_hash": "9f86…",
             "attempts": [_ATTEMPT],
         }
+    },
+    "cancel": {"answer": {"run_id": "run_51d0", "status": "cancelled"}},
+    "report_reply": {
+        "body": {"reply": {"id": "msg_01", "content": [{"type": "text", "text": "It leaves today."}]}},
+        "answer": {**_REPORTED, "status": "succeeded", "reason": "answered"},
+    },
+    "report_error": {
+        "body": {"status": 429, "headers": {"retry-after": "8"}, "body": {"error": {"message": "Too many requests"}}},
+        "answer": {**_REPORTED, "status": "prepared", "retry": True, "delay_ms": 8000.0, "attempt": 2},
     },
     "preview_request": {
         "body": {"provider": "anthropic", "model": "claude-sonnet-4-5", "thread_id": "thr_7f3a"},

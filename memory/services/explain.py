@@ -17,7 +17,7 @@ from memory.processors.changes import Finding, Placed
 from memory.processors.compat.catalogue import RULES, default_state
 from memory.processors.compat.errors import texts_of
 from memory.processors.compat.faults import known_faults
-from memory.processors.loop import AttemptRecord
+from memory.processors.loop import AttemptRecord, NoRecorder
 from memory.processors.storage import MemoryStorage
 from memory.profiles import profile_for
 from memory.providers import entry_for, wire_module
@@ -179,14 +179,14 @@ class _Refusing(ProviderModel):
         made.refuse_with(self._refusal, self._left)
         return made
 
-    def send(self, request: Outbound) -> Answer:
+    def send(self, request: Outbound, **given: Any) -> Answer:
         if self._left > 0:
             self._left -= 1
             raise self._refusal
         return Answer((), "stop", Usage(), "", self.ref.model_id, Exchange(200, {}, b"", 0.0, 0.0))
 
 
-class _Seen:
+class _Seen(NoRecorder):
     """The attempts, kept for looking."""
 
     def __init__(self) -> None:
@@ -194,12 +194,6 @@ class _Seen:
 
     def attempt(self, record: AttemptRecord) -> None:
         self.attempts.append(record)
-
-    def waited(self, number: int, slept_ms: float) -> None:
-        return
-
-    def replied(self, message: Any, reply: Any) -> None:
-        return
 
 
 class _ReadOnly(DjangoStorage):
