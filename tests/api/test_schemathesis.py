@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import re
-import socket
+import threading
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
 import schemathesis
-from django.conf import settings as site
 from django.core.wsgi import get_wsgi_application
 from hypothesis import HealthCheck, given, settings
 from schemathesis.checks import not_a_server_error
@@ -18,9 +17,9 @@ from schemathesis.specs.openapi.checks import (
     response_schema_conformance,
     status_code_conformance,
 )
+from waitress.server import create_server
 
 from compat_admin.api import api
-from compat_admin.inprocess import WebServer
 from memory.sandbox import Sandbox
 from tests import make
 
@@ -43,18 +42,15 @@ OPERATIONS = [
 
 @pytest.fixture
 def server(transactional_db: None, sandbox: Sandbox, agent: Any) -> Iterator[str]:
-    """The address of the site, served as the demo serves it, with a row of each kind."""
+    """The address of the site behind the demo's web server, with a row of each kind."""
     thread = make.make_thread(id="thread")
     for text in ("first", "second"):
         make.add_messages(thread, make.text(text, id="m"))
     make.make_attempt(make.make_run(thread, id="run"))
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    running = WebServer(get_wsgi_application(), port=port, max_body_bytes=site.COMPAT_ADMIN_MAX_BODY_BYTES)
-    running.start()
-    yield f"http://127.0.0.1:{port}"
-    running.stop()
+    running = create_server(get_wsgi_application(), host="127.0.0.1", port=0, threads=8)
+    threading.Thread(target=running.run, name="site", daemon=True).start()
+    yield f"http://127.0.0.1:{running.effective_port}"
+    running.close()
 
 
 @pytest.fixture
