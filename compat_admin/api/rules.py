@@ -39,11 +39,11 @@ def change_rule(request: ApiRequest, name: str) -> Answer[RuleItem]:
     except InvalidInput as error:
         raise NotFound(str(error)) from error
     body = read_body(request, RuleChange)
-    target = {"provider": body.provider, "agent_id": body.agent_id}
+    provider, agent_id = body.provider, body.agent_id
     if body.state == "default":
-        changed = rules.reset_rule(request.auth, name, **target)
+        changed = rules.reset_rule(request.auth, name, provider=provider, agent_id=agent_id)
     else:
-        changed = rules.switch_rule(request.auth, name, body.state, **target)
+        changed = rules.switch_rule(request.auth, name, body.state, provider=provider, agent_id=agent_id)
     return Answer(_items(changed))
 
 
