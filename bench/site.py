@@ -106,10 +106,10 @@ def fill(*, threads: int, rows: list[bytes], **agent: Any) -> str:
     for provider, protocol in _CONNECTIONS.items():
         Provider.objects.create(id=provider, protocol=protocol, base_url=f"sandbox:{provider}")
     values = {"id": "bench", "name": "Bench", "model": MODEL, "settings": {"max_tokens": 500}, **agent}
-    agents.create_agent(operator("bench"), values)
+    agents.create_agent(operator("bench", "admin"), values)
     messages = [msgspec.json.decode(row) for row in rows]
     for number in range(threads):
         Thread.objects.create(id=f"t{number}", resource_id="bench", title=f"Thread {number}")
         if messages:
             DjangoStorage().save_messages(f"t{number}", "bench", messages)
-    return make_key(operator("bench"), "bench", scopes=SCOPES)[1]
+    return make_key(operator("bench", "admin"), "bench", scopes=SCOPES)[1]

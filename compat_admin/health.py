@@ -8,9 +8,12 @@ from django.http import HttpRequest, HttpResponse
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_safe
 
+from compat_admin.needs import PUBLIC, names
+
 logger = logging.getLogger(__name__)
 
 
+@names(PUBLIC)
 @never_cache
 @require_safe
 def healthz(request: HttpRequest) -> HttpResponse:
@@ -18,6 +21,7 @@ def healthz(request: HttpRequest) -> HttpResponse:
     return _sentence("The process is up.", status=200)
 
 
+@names(PUBLIC)
 @never_cache
 @require_safe
 def readyz(request: HttpRequest) -> HttpResponse:

@@ -141,6 +141,7 @@ AUTH_PASSWORD_VALIDATORS = [
     {"NAME": "django.contrib.auth.password_validation.UserAttributeSimilarityValidator"},
     {"NAME": "django.contrib.auth.password_validation.MinimumLengthValidator", "OPTIONS": {"min_length": 12}},
     {"NAME": "django.contrib.auth.password_validation.CommonPasswordValidator"},
+    {"NAME": "django.contrib.auth.password_validation.NumericPasswordValidator"},
 ]
 
 # Whether operators reach the site by https. Off, cookies also travel over http: for one's own machine.
@@ -195,6 +196,7 @@ CELERY_BEAT_SCHEDULE = {
         "schedule": 10.0,
         "options": {"expires": 10},  # While no worker is there, only the newest waits.
     },
+    "forget-old": {"task": "memory.forget_old", "schedule": 3600.0, "options": {"expires": 3600}},
 }
 
 # Logs
@@ -228,6 +230,8 @@ COMPAT_ADMIN_MAX_BODY_BYTES = env.integer(
     "COMPAT_ADMIN_MAX_BODY_BYTES", 64 * 1024 * 1024, minimum=1024, maximum=1024 * 1024 * 1024
 )
 DATA_UPLOAD_MAX_MEMORY_SIZE = COMPAT_ADMIN_MAX_BODY_BYTES
+# Requests a key may make a minute; 0: as many as it likes.
+COMPAT_ADMIN_RATE_LIMIT = env.integer("COMPAT_ADMIN_RATE_LIMIT", 30_000, minimum=0, maximum=1_000_000_000)
 # Where connections named `sandbox:<provider>` go; empty: there is no sandbox.
 SANDBOX_URL = env.http_url("COMPAT_ADMIN_SANDBOX_URL")
 # Processors of one's own that agents may name.

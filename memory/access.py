@@ -4,20 +4,30 @@ from __future__ import annotations
 
 from memory.errors import Forbidden, NotFound
 from memory.models import Agent, Run, Thread
+from memory.principal import FELT_BY_ALL, PERMISSIONS, can_be_looked_up
 from memory.principal import Principal as Principal
-from memory.principal import can_be_looked_up
 from memory.statements import load_row
 
 
-def operator(username: str) -> Principal:
-    """The principal of a dashboard user."""
-    return Principal(username, is_operator=True)
+def operator(username: str, role: str = "") -> Principal:
+    """The principal of a dashboard user, or of a command; without a role it has no permission."""
+    return Principal(username, role=role)
 
 
-def require(caller: Principal, scope: str) -> None:
-    """Raises Forbidden when the caller's key lacks the scope."""
-    if not caller.has_scope(scope):
-        raise Forbidden(f"this key lacks the scope {scope!r}")
+def require(caller: Principal, permission: str) -> None:
+    """Raises Forbidden when neither the caller's key nor its role grants the permission."""
+    if caller.may(permission):
+        return
+    if caller.key_id is None:
+        what = PERMISSIONS.get(permission, "open this")
+        held = f"your role, {caller.role}, does not let you" if caller.role else "you have no role that lets you"
+        raise Forbidden(f"{held} {what}; an admin can change that")
+    if permission == "token":
+        why = "a token makes no further tokens" if caller.is_token else "this key has none of the scopes of tokens"
+        raise Forbidden(why)
+    if permission in FELT_BY_ALL and caller.resource_id:
+        raise Forbidden("this would be felt by all, and this key is for one resource: it can't have the scope 'admin'")
+    raise Forbidden(f"this key lacks the scope {permission!r}")
 
 
 def thread_for(caller: Principal, thread_id: str) -> Thread:
@@ -42,3 +52,14 @@ def agent_for(caller: Principal, agent_id: str) -> Agent:
     if agent is None:
         raise NotFound("no such agent")
     return agent
+
+
+def hide_content(caller: Principal, thread: Thread) -> Thread:
+    """The thread as the caller may see it: without permission to read, without title, metadata's values, error's words.
+
+    For showing only: it must not be saved.
+    """
+    if not caller.may("read"):
+        thread.title, thread.last_error = "", thread.last_error.partition(":")[0]
+        thread.metadata = dict.fromkeys(thread.metadata, "…")
+    return thread

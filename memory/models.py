@@ -298,7 +298,10 @@ class RuleProbe(models.Model):
 
 
 class ApiKey(models.Model):
-    """A caller's key: its SHA-256 and prefix, never itself. Without `resource_id` it may act for any resource."""
+    """A caller's key: its SHA-256 and prefix, never itself. Without `resource_id` it may act for any resource.
+
+    A token has a `maker`, the key that made it, and ends with it. Requests are counted per `window`, whole minutes.
+    """
 
     name = models.CharField(max_length=200)
     prefix = models.CharField(max_length=16)
@@ -309,9 +312,33 @@ class ApiKey(models.Model):
     expires_at = models.DateTimeField(null=True, blank=True)
     revoked_at = models.DateTimeField(null=True, blank=True)
     last_used_at = models.DateTimeField(null=True, blank=True)
+    maker = models.ForeignKey("self", null=True, blank=True, on_delete=models.CASCADE, related_name="tokens")
+    window = models.PositiveBigIntegerField(default=0)
+    window_count = models.PositiveIntegerField(default=0)
 
     def __str__(self) -> str:
         return f"{self.name} ({self.prefix}…)"
+
+
+class IdempotentAnswer(models.Model):
+    """What a request with an `Idempotency-Key` was answered with, for repeats of it; without a status it goes on."""
+
+    owner = models.CharField(max_length=300, help_text="the server key and the resource that it acts for")
+    key = models.CharField(max_length=255)
+    fingerprint = models.CharField(max_length=64, help_text="SHA-256 of method, path and body")
+    status = models.PositiveIntegerField(null=True)
+    content_type = models.CharField(max_length=100, blank=True, default="")
+    body = models.BinaryField(default=b"", help_text="zlib")
+    run_id = models.CharField(max_length=64, blank=True, default="")
+    created_at = models.DateTimeField(default=timezone.now)
+    held_until = models.DateTimeField(help_text="when whoever works on it is taken for gone")
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["owner", "key"], name="idempotency_key_of_owner")]
+        indexes = [models.Index(fields=["created_at"], name="idempotency_by_time")]
+
+    def __str__(self) -> str:
+        return self.key
 
 
 class AuditEvent(models.Model):
@@ -351,9 +378,10 @@ class Job(models.Model):
 
 
 class OperatorPreference(models.Model):
-    """How an operator wants pages shown."""
+    """What an operator may do, and how it wants pages shown. Whom Django calls a superuser is an admin in any case."""
 
     user = models.OneToOneField(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="preference")
+    role = models.CharField(max_length=16, default="", blank=True, help_text="viewer, reader, operator or admin")
     theme = models.CharField(max_length=8, default="", blank=True, help_text="light, dark or empty for the system's")
     time_zone = models.CharField(max_length=64, default="", blank=True)
 

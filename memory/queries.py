@@ -6,31 +6,40 @@ A cursor holds the key of the last item. It is signed, so a key that was never g
 from __future__ import annotations
 
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime, timedelta
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, Literal, TypeVar
 
 import msgspec
 from django.core import signing
+from django.db import connection
 from django.db.models import BooleanField, Case, F, Model, Q, QuerySet, TextField, Value, When
 from django.db.models.expressions import RawSQL
-from msgspec import Struct
+from django.db.models.fields.json import KeyTransform
+from django.utils import timezone
+from msgspec import UNSET, Struct, UnsetType, structs
 
 from memory.errors import InvalidInput, NotFound
-from memory.models import Agent, Attempt, Message, MessageVersion, RuleSetting, Run, Thread
+from memory.models import Agent, ApiKey, Attempt, Message, MessageVersion, RuleSetting, Run, Thread
 from memory.principal import Principal, can_be_looked_up
 
 MAX_LIMIT = 200
+ESTIMATED_UP_TO = 10_000
+Count = Literal["estimate", "exact"]
+MAX_ID = 2**63 - 1
+HIDDEN = "…"
+OUR_PROCESSORS = ("", "model_max_retries", "provider-history-compat", "stream-error-retry-processor")
 
 T = TypeVar("T")
 R = TypeVar("R", bound=Model)
 
 
 class Page(Struct, Generic[T], frozen=True):
-    """Some items and the cursor of what follows; None when nothing does."""
+    """Some items and the cursor of what follows; None when nothing does. `total` only if it was asked for."""
 
     items: list[T]
     next_cursor: str | None
+    total: int | UnsetType = UNSET
 
 
 class ThreadItem(Struct, frozen=True):
@@ -160,6 +169,23 @@ class RuleSettingItem(Struct, frozen=True):
     changed_at: datetime
 
 
+class KeyItem(Struct, frozen=True):
+    """A caller's key or token without its text. Without `resource_id` it may act for any resource."""
+
+    id: int
+    name: str
+    prefix: str
+    kind: Literal["key", "token"]
+    scopes: list[str]
+    resource_id: str
+    state: Literal["active", "expired", "revoked"]
+    maker_id: int | None
+    created_at: datetime
+    expires_at: datetime | None
+    last_used_at: datetime | None
+    revoked_at: datetime | None
+
+
 # Lists
 
 
@@ -172,16 +198,32 @@ def threads_page(
     provider: str | None = None,
     has_error: bool | None = None,
     agent_id: str | None = None,
+    active_since: datetime | None = None,
+    active_before: datetime | None = None,
+    metadata: Mapping[str, str | int | float | bool] | None = None,
+    count: Count | None = None,
 ) -> Page[ThreadItem]:
-    """Threads the caller may see, newest activity first. Raises InvalidInput (bad_cursor)."""
+    """Threads the caller may see, newest activity first; `metadata` names values that have to be there.
+
+    Raises InvalidInput (bad_cursor).
+    """
     threads = _scoped(Thread.objects.all(), caller)
     threads = _filtered(threads, resource_id=resource_id, last_provider=provider, agent=agent_id)
+    if active_since is not None:
+        threads = threads.filter(last_activity_at__gte=active_since)
+    if active_before is not None:
+        threads = threads.filter(last_activity_at__lt=active_before)
+    for i, (key, value) in enumerate((metadata or {}).items()):
+        threads = threads.annotate(**{f"wanted_{i}": KeyTransform(key, "metadata")}).filter(**{f"wanted_{i}": value})
     if has_error:
         # Spelt as in the partial index, without a parameter: only so does SQLite see that the index serves.
         threads = threads.filter(RawSQL("NOT (memory_thread.last_error = '')", (), BooleanField()))
     elif has_error is False:
         threads = threads.filter(last_error="")
-    return _page(threads, ThreadItem, "last_activity_at", cursor, limit, lambda t: (t.last_activity_at, t.id))
+    page = _page(threads, ThreadItem, "last_activity_at", cursor, limit, lambda t: (t.last_activity_at, t.id))
+    if count is not None:
+        page = structs.replace(page, total=total_of(threads, count))
+    return page if caller.may("read") else structs.replace(page, items=[thread_shape(item) for item in page.items])
 
 
 def runs_page(
@@ -195,7 +237,8 @@ def runs_page(
 ) -> Page[RunItem]:
     """Runs the caller may see, newest first. Raises InvalidInput (bad_cursor)."""
     runs = _filtered(_scoped(Run.objects.all(), caller), thread=thread_id, status=status, agent=agent_id)
-    return _page(runs, RunItem, "created_at", cursor, limit, lambda run: (run.created_at, run.id))
+    page = _page(runs, RunItem, "created_at", cursor, limit, lambda run: (run.created_at, run.id))
+    return page if caller.may("read") else structs.replace(page, items=[run_shape(item) for item in page.items])
 
 
 def agents_page(*, cursor: str | None = None, limit: int = 20) -> Page[Agent]:
@@ -207,6 +250,55 @@ def agents_page(*, cursor: str | None = None, limit: int = 20) -> Page[Agent]:
     items = list(rows[: limit + 1])
     more = len(items) > limit
     return Page(items[:limit], _make_cursor((items[limit - 1].id,), "Agent") if more else None)
+
+
+def keys_page(
+    caller: Principal, *, cursor: str | None = None, limit: int = 20, kind: str | None = None
+) -> Page[KeyItem]:
+    """Keys of callers and the tokens they made, newest first; of one `kind` if given. Raises InvalidInput."""
+    _check_limit(limit)
+    rows = _scoped(ApiKey.objects.order_by("-id"), caller)
+    if kind is not None:
+        rows = rows.filter(maker__isnull=kind == "key")
+    if cursor:
+        rows = rows.filter(id__lt=_read_cursor(cursor, "keys", tuple[int])[0])
+    items = _key_items(rows[: limit + 1])
+    more = len(items) > limit
+    return Page(items[:limit], _make_cursor((items[limit - 1].id,), "keys") if more else None)
+
+
+def key_item(key_id: int) -> KeyItem:
+    """A key or token. Raises NotFound."""
+    found = _key_items(ApiKey.objects.filter(id=key_id)) if key_id <= MAX_ID else []
+    if not found:
+        raise NotFound("no such key")
+    return found[0]
+
+
+def _key_items(rows: QuerySet[ApiKey]) -> list[KeyItem]:
+    now = timezone.now()
+    items = []
+    for key in rows.select_related("maker"):
+        maker_ends = key.maker.expires_at if key.maker else None
+        ends = [end for end in (key.expires_at, maker_ends) if end is not None]
+        is_revoked = key.revoked_at is not None or (key.maker is not None and key.maker.revoked_at is not None)
+        items.append(
+            KeyItem(
+                id=key.id,
+                name=key.name,
+                prefix=key.prefix,
+                kind="key" if key.maker_id is None else "token",
+                scopes=key.scopes,
+                resource_id=key.resource_id,
+                state="revoked" if is_revoked else "expired" if any(end <= now for end in ends) else "active",
+                maker_id=key.maker_id,
+                created_at=key.created_at,
+                expires_at=key.expires_at,
+                last_used_at=key.last_used_at,
+                revoked_at=key.revoked_at,
+            )
+        )
+    return items
 
 
 def messages_page(
@@ -245,6 +337,16 @@ def messages_page(
     return Page(items if forward else items[::-1], next_cursor)
 
 
+def messages_around(thread: Thread, seq: int, *, limit: int = 40, max_bytes: int | None = None) -> Page[MessageItem]:
+    """The message of a `seq` amid those before and after it, oldest first; a page without a next one."""
+    _check_limit(limit)
+    after = messages_page(thread, after=seq - 1, limit=limit, max_bytes=max_bytes).items
+    before = messages_page(thread, before=seq, limit=limit, max_bytes=max_bytes).items
+    kept_before = max(limit // 2, limit - len(after))
+    earlier = before[max(0, len(before) - kept_before) :]
+    return Page([*earlier, *after[: limit - len(earlier)]], None)
+
+
 # One thing
 
 
@@ -280,7 +382,8 @@ def run_detail(caller: Principal, run_id: str) -> RunDetail:
     if row is None:
         raise NotFound("no such run")
     width = len(RunItem.__struct_fields__)
-    return RunDetail(*[RunItem(*row[:width]), *row[width:], attempts_of(run_id)])
+    detail = RunDetail(*[RunItem(*row[:width]), *row[width:], attempts_of(run_id)])
+    return detail if caller.may("read") else detail_shape(detail)
 
 
 def attempts_of(run_id: str) -> list[AttemptItem]:
@@ -297,12 +400,61 @@ def attempt_bodies(run_id: str, number: int) -> tuple[bytes, bytes]:
     return sent, came
 
 
+# Without content, for who may see the shape only
+
+
+def thread_shape(item: ThreadItem) -> ThreadItem:
+    """The thread without its title, which often quotes it, what its metadata says, and the words of its last error."""
+    hidden = dict.fromkeys(item.metadata, HIDDEN)
+    return structs.replace(item, title="", metadata=hidden, last_error=item.last_error.partition(":")[0])
+
+
+def run_shape(item: RunItem) -> RunItem:
+    """The run with its error's class for what the error said: providers quote what they refuse."""
+    return structs.replace(item, error_message=item.error_class if item.error_message else "")
+
+
+def detail_shape(detail: RunDetail) -> RunDetail:
+    """The run without its input, settings and what stood in its requests and answers."""
+    attempts = [attempt_shape(attempt) for attempt in detail.attempts]
+    return structs.replace(detail, run=run_shape(detail.run), input="[]", settings="{}", attempts=attempts)
+
+
+def attempt_shape(item: AttemptItem) -> AttemptItem:
+    """The attempt without what its error said; its changes and findings name rule and place, not what stood there."""
+    kept = {"number", "rule", "family", "severity", "stored", "sent", "place", "message_id", "loss"}
+
+    def without(text: str) -> str:
+        values = msgspec.json.decode(text)
+        return msgspec.json.encode([{k: v for k, v in value.items() if k in kept} for value in values]).decode()
+
+    # Our own processors give reasons in words of their own, but where the next request could not be made.
+    is_ours = item.asked_by in OUR_PROCESSORS and not item.reason.startswith("The next attempt could not")
+    return structs.replace(
+        item,
+        error_message="",
+        reason=item.reason if is_ours else "",
+        changes=without(item.changes),
+        findings=without(item.findings),
+    )
+
+
 def rule_settings() -> list[RuleSettingItem]:
     """Every switch that was set, by rule and scope."""
     return _structs(RuleSetting.objects.order_by("rule", "scope", "scope_id"), RuleSettingItem)
 
 
 # How pages are read
+
+
+def total_of(rows: QuerySet[Any], how: Count) -> int:
+    """How many rows there are. An estimate is what the database expects or, on SQLite, right up to 10,000."""
+    if how == "exact":
+        return rows.order_by().count()
+    if connection.vendor == "postgresql":
+        plan = msgspec.json.decode(rows.order_by().explain(format="json"))
+        return int(plan[0]["Plan"]["Plan Rows"])
+    return rows.order_by()[:ESTIMATED_UP_TO].count()
 
 
 def _scoped(rows: QuerySet[R], caller: Principal) -> QuerySet[R]:

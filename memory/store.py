@@ -245,6 +245,29 @@ def insert_events(events: Sequence[tuple[str, int, str, str]], now: datetime) ->
             )
 
 
+def copy_messages(
+    source_id: str, thread_id: str, first_seq: int, last_seq: int, written_by: str, now: datetime
+) -> tuple[int, int]:
+    """Copy messages as they are now to the beginning of an empty thread; how many, and their bytes.
+
+    Copied in the database: a thread may hold more than a process should.
+    """
+    same = "role, type, {}, content, byte_count, {}, {}, {}, {}, summary, provider, protocol, model_id, {}, created_at"
+    picked = same.format("1", "%s", "''", "''", "''", "%s")
+    statement = (
+        f"INSERT INTO memory_message ({_COLUMNS}) SELECT %s, message_id, ROW_NUMBER() OVER (ORDER BY seq), {picked}, %s"
+        " FROM memory_message WHERE thread_id = %s AND seq BETWEEN %s AND %s ORDER BY seq"
+    )
+    at = connection.ops.adapt_datetimefield_value(now)
+    with connection.cursor() as cursor:
+        cursor.execute(statement, [thread_id, written_by, False, at, source_id, first_seq, last_seq])
+        cursor.execute(
+            "SELECT COUNT(*), COALESCE(SUM(byte_count), 0) FROM memory_message WHERE thread_id = %s", [thread_id]
+        )
+        count, byte_count = cursor.fetchone()
+    return int(count), int(byte_count)
+
+
 def lock_thread(thread_id: str) -> None:
     """Hold the thread's row until the caller's transaction ends. Raises NotFound when it is gone."""
     # SQLite has no row locks and needs none: its transactions begin as the only writer.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from celery import shared_task
 from django.db import close_old_connections
 
-from memory.services import runs
+from memory.services import idempotency, keys, runs
 
 
 @shared_task(name="memory.close_expired_runs")
@@ -14,6 +14,14 @@ def close_expired_runs() -> None:
     close_old_connections()
     runs.close_expired_runs()
     runs.requeue_jobs()
+
+
+@shared_task(name="memory.forget_old")
+def forget_old() -> None:
+    """Delete kept answers of a day ago, and tokens that ended long ago."""
+    close_old_connections()
+    idempotency.forget_old_answers()
+    keys.forget_ended_tokens()
 
 
 @shared_task(name=runs.RUN_TASK)

@@ -24,3 +24,18 @@ const failed = (event) => {
 };
 document.addEventListener("htmx:responseError", failed);
 document.addEventListener("htmx:sendError", failed);
+
+// Copy buttons take the text of the field they name; without this file one selects and copies by hand.
+for (const button of document.querySelectorAll("[data-copy]")) {
+  const field = document.getElementById(button.dataset.copy);
+  button.hidden = false;
+  button.addEventListener("click", async () => {
+    field.select();
+    try {
+      await navigator.clipboard.writeText(field.value);
+    } catch {
+      document.execCommand("copy"); // no clipboard outside https and localhost
+    }
+    button.querySelector("span").textContent = "Copied";
+  });
+}

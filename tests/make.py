@@ -65,8 +65,9 @@ def make_agent(**fields: Any) -> Agent:
     return Agent.objects.create(**{**defaults, **fields})
 
 
-def make_key(resource_id: str = "", *, name: str = "key", scopes: tuple[str, ...] = ALL_SCOPES, **fields: Any) -> str:
-    """The text of a new API key."""
+def make_key(resource_id: str = "", *, name: str = "key", scopes: tuple[str, ...] = (), **fields: Any) -> str:
+    """The text of a new API key, by default one with all scopes that it can have."""
+    scopes = scopes or (ALL_SCOPES[:-1] if resource_id else ALL_SCOPES)
     return keys.make_key(caller(), name, scopes=scopes, resource_id=resource_id, **fields)[1]
 
 

@@ -6,7 +6,7 @@ from django.http import Http404
 from django.views.decorators.http import require_safe
 from ninja.errors import HttpError, ValidationError
 
-from compat_admin.api import agents, check, events, messages, preview, rules, runs, threads
+from compat_admin.api import agents, check, events, explain, keys, messages, preview, providers, rules, runs, threads
 from compat_admin.api.auth import ADMIN
 from compat_admin.api.bodies import Renderer
 from compat_admin.api.errors import problem_for
@@ -18,8 +18,11 @@ api = Api(
     description=(
         "Memory for LLM agents that survives a change of provider.\n\n"
         "Every call carries `Authorization: Bearer <key>`. A key has scopes: `read`, `write` (threads and messages), "
-        "`run` (turns), `admin` (agents and rules). A key of a resource sees that resource's rows only: others look "
-        "absent, and making something for another resource is 403 `forbidden`.\n\n"
+        "`run` (turns), `admin` (agents, providers, rules, keys). A key of a resource sees that resource's rows only: "
+        "others look absent, and making something for another resource is 403 `forbidden`. Whose rows they are is said "
+        "by the key alone.\n\n"
+        "A key may make so many requests a minute (`RateLimit-Limit`, `RateLimit-Remaining`, `RateLimit-Reset` in "
+        "seconds); beyond them it gets 429 with `Retry-After`.\n\n"
         "Lists answer with `items` and `next_cursor`, which the next call gives as `cursor`. Failures are problem "
         "documents (RFC 9457) with a stable `code`."
     ),
@@ -30,5 +33,5 @@ api = Api(
 )
 for kind in (Exception, Http404, HttpError, ValidationError):
     api.exception_handler(kind)(problem_for)
-for module in (threads, messages, agents, rules, runs, events, preview, check):
+for module in (threads, messages, agents, rules, runs, events, preview, check, providers, explain, keys):
     api.add_router("", module.router)

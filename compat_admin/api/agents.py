@@ -1,4 +1,4 @@
-"""Agents, their turns, and the connections that turns go over."""
+"""Agents and their turns."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from compat_admin.api.auth import ADMIN, READ, RUN, ApiRequest
 from compat_admin.api.bodies import read_body, reply
 from compat_admin.api.documents import documents
 from compat_admin.api.messages import check_messages
-from compat_admin.api.paging import page_of
 from compat_admin.api.preview import answer_of
+from compat_admin.api.repeats import RUN_HOLD, repeatable
 from compat_admin.api.schemas import (
     AgentChange,
     AgentItem,
@@ -23,15 +23,12 @@ from compat_admin.api.schemas import (
     NewAgent,
     PreparedAnswer,
     PrepareWanted,
-    ProviderItem,
     QueuedRun,
 )
 from memory.access import agent_for
-from memory.errors import InvalidInput
-from memory.models import Agent, Provider
-from memory.providers import ENTRIES, ProviderEntry
-from memory.queries import MAX_LIMIT, Page
-from memory.services import agents, keys, runs
+from memory.models import Agent
+from memory.queries import Page
+from memory.services import agents, runs
 
 router = Router(tags=["agents"])
 
@@ -44,6 +41,7 @@ def list_agents(request: ApiRequest, limit: Limit = 20, cursor: str | None = Non
 
 
 @router.post("/agents", auth=ADMIN, **documents(AgentItem, status=201, body=NewAgent))
+@repeatable()
 def create_agent(request: ApiRequest) -> HttpResponse:
     """Make an agent; a taken id is 409."""
     return reply(_item(agents.create_agent(request.auth, read_body(request, JsonObject))), 201)
@@ -62,9 +60,17 @@ def change_agent(request: ApiRequest, agent_id: str) -> AgentItem:
     return _item(agents.update_agent(request.auth, agent.id, read_body(request, JsonObject)))
 
 
+@router.delete("/agents/{agent_id}", auth=ADMIN, **documents(status=204))
+def delete_agent(request: ApiRequest, agent_id: str) -> HttpResponse:
+    """Delete an agent. Its threads and runs stay, without it."""
+    agents.delete_agent(request.auth, agent_id)
+    return HttpResponse(status=204)
+
+
 @router.post(
     "/agents/{agent_id}/generate", auth=RUN, **documents(GenerateAnswer, body=GenerateWanted, also={202: QueuedRun})
 )
+@repeatable(hold=RUN_HOLD)
 def generate(request: ApiRequest, agent_id: str) -> GenerateAnswer | HttpResponse:
     """Run one turn and wait for it. With `background` the answer is 202 with the run's id, status `queued`.
 
@@ -96,6 +102,7 @@ def generated(result: runs.RunResult) -> GenerateAnswer:
 
 
 @router.post("/agents/{agent_id}/prepare", auth=RUN, **documents(PreparedAnswer, body=PrepareWanted))
+@repeatable(hold=RUN_HOLD)
 def prepare(request: ApiRequest, agent_id: str) -> PreparedAnswer:
     """The turn's exact request, for callers that call the provider themselves.
 
@@ -118,36 +125,6 @@ def turn_of(request: ApiRequest) -> tuple[runs.GenerateRequest, bool]:
     return runs.GenerateRequest(**wanted), in_background
 
 
-@router.get("/providers", auth=READ, **documents(Page[ProviderItem]))
-def list_providers(request: ApiRequest, limit: Limit = MAX_LIMIT, cursor: str | None = None) -> Page[ProviderItem]:
-    """Every provider and where it is reached: its own connection, else its vendor's address."""
-    connections = Provider.objects.in_bulk()
-    items = [_connection(entry, connections.get(id_)) for id_, entry in ENTRIES.items()]
-    return page_of(items, name="providers", key_of=lambda item: item.id, cursor=cursor, limit=limit)
-
-
 def _item(agent: Agent) -> AgentItem:
     own = AgentItem.__struct_fields__[:-1]
     return AgentItem(**{name: getattr(agent, name) for name in own}, worst_case=agents.worst_case(agent))
-
-
-def _connection(entry: ProviderEntry, row: Provider | None) -> ProviderItem:
-    conventional = f"env:{entry.key_variable}" if entry.key_variable else ""
-    key_ref = row.key_ref if row else conventional
-    if not key_ref.startswith(keys.KEY_REFS):
-        key_ref = ""  # Somebody may have put the key itself there.
-    return ProviderItem(
-        id=entry.id,
-        title=entry.title,
-        protocol=row.protocol if row else entry.protocol,
-        base_url=row.base_url if row else entry.base_url,
-        key_ref=key_ref,
-        has_key=_has_key(key_ref),
-    )
-
-
-def _has_key(key_ref: str) -> bool:
-    try:
-        return bool(keys.provider_key(key_ref))
-    except InvalidInput:
-        return False

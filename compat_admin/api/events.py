@@ -9,7 +9,8 @@ from ninja import Router
 
 from compat_admin.api.agents import turn_of
 from compat_admin.api.auth import READ, RUN, ApiRequest
-from compat_admin.api.documents import documents
+from compat_admin.api.documents import EVENT_STREAM, documents
+from compat_admin.api.repeats import RUN_HOLD, repeatable
 from compat_admin.api.schemas import GenerateWanted
 from memory.access import run_for
 from memory.errors import InvalidInput
@@ -17,10 +18,9 @@ from memory.services import runs, streams
 
 router = Router(tags=["runs"])
 
-EVENT_STREAM = "text/event-stream"
-
 
 @router.post("/agents/{agent_id}/stream", auth=RUN, **documents(str, body=GenerateWanted, media_type=EVENT_STREAM))
+@repeatable(hold=RUN_HOLD, stream=lambda run_id: _response(run_id, after=0))
 def stream(request: ApiRequest, agent_id: str) -> HttpResponseBase:
     """Run one turn and stream it: `started`, `text-delta`, `reasoning-delta`, `tool-input-delta`, `attempt` (what came
     before a `retry` does not count), `message`, `finished`. The run goes on when the reader leaves."""

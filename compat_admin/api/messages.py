@@ -1,4 +1,4 @@
-"""Messages of a thread: read them as stored, add to the end."""
+"""Messages of a thread: read them as stored, add to the end, delete, bring a version back."""
 
 from __future__ import annotations
 
@@ -9,13 +9,26 @@ from typing import Any
 
 import msgspec
 from django.http import HttpResponse
+from msgspec import UNSET
 from ninja import Router
 
 from compat_admin.api.auth import READ, WRITE, ApiRequest
 from compat_admin.api.bodies import misfit, raw_content, read_body, reply
 from compat_admin.api.documents import documents
+from compat_admin.api.fields import only, wanted_fields
 from compat_admin.api.paging import page_of
-from compat_admin.api.schemas import Answer, JsonObject, Limit, NewMessages, SavedMessage, StoredMessage
+from compat_admin.api.repeats import repeatable
+from compat_admin.api.schemas import (
+    Answer,
+    Fields,
+    JsonObject,
+    Limit,
+    NewMessages,
+    Revert,
+    SavedMessage,
+    Seq,
+    StoredMessage,
+)
 from memory import queries, store
 from memory.access import thread_for
 from memory.errors import FieldError, InvalidInput, NotFound
@@ -25,31 +38,56 @@ from memory.messages.prompt import prompt_from_json
 from memory.messages.stored import timestamp
 from memory.models import Message, Thread
 from memory.principal import can_be_looked_up
-from memory.queries import Page, VersionItem
+from memory.queries import Count, Page, VersionItem
 from memory.services import threads
+from memory.store import DjangoStorage
 
 router = Router(tags=["messages"])
 
+NO_BODIES = -1
 IDS_PER_QUERY = 500  # SQLite takes 32,766 values a statement
 
 
-@router.get("/threads/{thread_id}/messages", auth=READ, **documents(Page[StoredMessage]))
+@router.get("/threads/{thread_id}/messages", auth=READ, **documents(Page[StoredMessage], has_fields=True))
 def list_messages(
-    request: ApiRequest, thread_id: str, limit: Limit = 40, cursor: str | None = None
-) -> Page[StoredMessage]:
-    """The newest page first, each page oldest first."""
+    request: ApiRequest,
+    thread_id: str,
+    limit: Limit = 40,
+    cursor: str | None = None,
+    before: Seq | None = None,
+    after: Seq | None = None,
+    around: Seq | None = None,
+    fields: Fields | None = None,
+    count: Count | None = None,
+) -> Page[Any]:
+    """The newest page first, each page oldest first; or what stands before, after or around a message's `seq`.
+
+    The cursor goes on the way the first page went: back, or forth with `after`. `around` has no next page.
+    """
     thread = thread_for(request.auth, thread_id)
-    page = queries.messages_page(thread, cursor=cursor, limit=limit)
+    names = wanted_fields(fields, StoredMessage)
+    given = {"cursor": cursor or None, "before": before, "after": after, "around": around}
+    if len([value for value in given.values() if value is not None]) > 1:
+        raise InvalidInput("give at most one of cursor, before, after and around", field="cursor")
+    size = NO_BODIES if names is not None and "content" not in names else None
+    if around is not None:
+        page = queries.messages_around(thread, around, limit=limit, max_bytes=size)
+    else:
+        page = queries.messages_page(thread, cursor=cursor, before=before, after=after, limit=limit, max_bytes=size)
     items = [
         _stored(thread, item.id, item.role, item.created_at, item.type, item.content or "", item.seq, item.version)
         for item in page.items
     ]
-    return Page(items, page.next_cursor)
+    total = UNSET if count is None else thread.message_count
+    return only(Page(items, page.next_cursor, total), names)
 
 
 @router.post(
-    "/threads/{thread_id}/messages", auth=WRITE, **documents(Answer[SavedMessage], status=201, body=NewMessages)
+    "/threads/{thread_id}/messages",
+    auth=WRITE,
+    **documents(Answer[SavedMessage], status=201, body=NewMessages),
 )
+@repeatable()
 def add_messages(request: ApiRequest, thread_id: str) -> HttpResponse:
     """Add messages to the end of the thread, all or none.
 
@@ -85,6 +123,24 @@ def list_versions(
     _message(thread, message_id)
     versions = queries.versions_of(thread, message_id)
     return page_of(versions, name="versions", key_of=lambda item: str(item.version), cursor=cursor, limit=limit)
+
+
+@router.delete("/threads/{thread_id}/messages/{message_id}", auth=WRITE, **documents(status=204))
+def delete_message(request: ApiRequest, thread_id: str, message_id: str) -> HttpResponse:
+    """Delete a message with its versions; 409 `run_active` while a run of the thread is at work."""
+    threads.delete_message(request.auth, thread_for(request.auth, thread_id), message_id)
+    return HttpResponse(status=204)
+
+
+@router.post("/threads/{thread_id}/messages/{message_id}/revert", auth=WRITE, **documents(SavedMessage, body=Revert))
+def revert_message(request: ApiRequest, thread_id: str, message_id: str) -> SavedMessage:
+    """Make the text of an earlier version the present one, as a new version; nothing is lost by it."""
+    thread = thread_for(request.auth, thread_id)
+    version = read_body(request, Revert).version
+    if not can_be_looked_up(message_id):
+        raise NotFound("no such message")
+    DjangoStorage().revert_message(thread, message_id, version, request.auth.name)
+    return _saved(thread, [message_id])[0]
 
 
 def stored_form(messages: Sequence[JsonObject]) -> list[JsonObject]:

@@ -74,13 +74,14 @@ def answer_of(made: preview.Preview) -> PreviewAnswer:
             body=Raw(made.request.body),
             size_bytes=made.request.size_bytes,
         ),
-        changes=[_shown(change, PreviewedChange) for change in made.changes],
-        findings=[_shown(finding, PreviewedFinding) for finding in made.findings],
+        changes=[shown(change, PreviewedChange) for change in made.changes],
+        findings=[shown(finding, PreviewedFinding) for finding in made.findings],
     )
 
 
 _SOURCES = ("thread_id", "messages", "format")
 
 
-def _shown(value: Any, shape: Any) -> Any:
+def shown(value: Any, shape: Any) -> Any:
+    """The fields of a value that callers see."""
     return shape(**{name: getattr(value, name) for name in shape.__struct_fields__})

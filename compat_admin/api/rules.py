@@ -31,14 +31,19 @@ def list_rules(request: ApiRequest, limit: Limit = MAX_LIMIT, cursor: str | None
 def change_rule(request: ApiRequest, name: str) -> Answer[RuleItem]:
     """Switch a rule, or all rules of a family: for everybody, or for a provider or an agent. Answers with those rules.
 
-    An agent's switch beats a provider's, a provider's beats everybody's.
+    An agent's switch beats a provider's, a provider's beats everybody's. `default` takes a switch away, so that the
+    next wider one counts.
     """
     try:
         rule_ids(name)
     except InvalidInput as error:
         raise NotFound(str(error)) from error
     body = read_body(request, RuleChange)
-    changed = rules.switch_rule(request.auth, name, body.state, provider=body.provider, agent_id=body.agent_id)
+    provider, agent_id = body.provider, body.agent_id
+    if body.state == "default":
+        changed = rules.reset_rule(request.auth, name, provider=provider, agent_id=agent_id)
+    else:
+        changed = rules.switch_rule(request.auth, name, body.state, provider=provider, agent_id=agent_id)
     return Answer(_items(changed))
 
 

@@ -6,13 +6,23 @@ from datetime import datetime
 from typing import Annotated, Any, Generic, Literal, TypeVar
 
 from msgspec import UNSET, Meta, Raw, Struct, UnsetType
+from msgspec import field as msgspec_field
 from pydantic import Field
 
-from memory.queries import MAX_LIMIT, RuleSettingItem, RunItem
+from memory.queries import MAX_LIMIT, KeyItem, RuleSettingItem, RunItem
+from memory.services.keys import TOKEN_S
 from memory.services.rules import State
 
 T = TypeVar("T")
 
+Fields = Annotated[
+    str,
+    Field(
+        max_length=1000,
+        description="Names of an item's fields, separated by commas: only these are read and given. Leaves bodies out.",
+    ),
+]
+Seq = Annotated[int, Field(ge=0, le=2**31 - 1)]
 Limit = Annotated[int, Field(ge=1, le=MAX_LIMIT, description="Items of a page.")]
 
 JsonObject = dict[str, Any]
@@ -47,6 +57,17 @@ class ThreadChange(Struct, frozen=True, forbid_unknown_fields=True):
     agent_id: str | UnsetType | None = UNSET
 
 
+class ThreadClone(Struct, frozen=True, forbid_unknown_fields=True):
+    """How a copy differs from its source. `up_to` is the id of the last message to copy, `last` how many at most."""
+
+    id: GivenId | None = None
+    resource_id: str = ""
+    title: str | None = None
+    metadata: JsonObject = {}
+    up_to: str | None = None
+    last: Annotated[int, Meta(ge=1, le=1_000_000)] | None = None
+
+
 class NewMessages(Struct, frozen=True, forbid_unknown_fields=True):
     """Messages in stored form, or in prompt form: `content` is a text or a list of prompt parts."""
 
@@ -73,6 +94,12 @@ class SavedMessage(Struct, frozen=True):
     id: str
     seq: int
     version: int
+
+
+class Revert(Struct, frozen=True, forbid_unknown_fields=True):
+    """The version whose text a message is to have again."""
+
+    version: Annotated[int, Meta(ge=1, le=2**31 - 1)]
 
 
 # Agents and providers
@@ -149,6 +176,59 @@ class ProviderItem(Struct, frozen=True):
     base_url: str
     key_ref: str
     has_key: bool
+    headers: list[str]
+    """Names of further headers."""
+    is_own: bool
+    """Whether it was set here; else it is the vendor's address and conventional variable."""
+
+
+class NewProvider(Struct, frozen=True, forbid_unknown_fields=True):
+    """A connection for a provider. `key_ref` is `env:NAME` or `file:/path`; a key itself is refused."""
+
+    id: str
+    base_url: str
+    protocol: str | UnsetType = UNSET
+    key_ref: str | UnsetType = UNSET
+    headers: dict[str, str] | UnsetType = UNSET
+
+
+class ProviderChange(Struct, frozen=True, forbid_unknown_fields=True):
+    """Fields of a connection to replace, headers as a whole."""
+
+    base_url: str | UnsetType = UNSET
+    protocol: str | UnsetType = UNSET
+    key_ref: str | UnsetType = UNSET
+    headers: dict[str, str] | UnsetType = UNSET
+
+
+# Keys
+
+KeyKind = Literal["key", "token"]
+Scope = Literal["read", "write", "run", "admin"]
+
+
+class NewKey(Struct, frozen=True, forbid_unknown_fields=True):
+    """A key to be made. Without a resource it may act for any, without an expiry it lasts until it is revoked."""
+
+    name: str
+    scopes: list[Scope]
+    resource_id: str = ""
+    expires_in_s: int | None = None
+
+
+class NewToken(Struct, frozen=True, forbid_unknown_fields=True):
+    """A token to be made: for a resource, by default the key's own, with all of its scopes that a token can have."""
+
+    resource_id: str = ""
+    scopes: list[Literal["read", "write", "run"]] | None = None
+    expires_in_s: int = TOKEN_S
+    name: str = ""
+
+
+class MadeKey(KeyItem, frozen=True):
+    """A new key with its text, which can't be had again."""
+
+    key: str
 
 
 # Rules
@@ -170,9 +250,9 @@ class RuleItem(Struct, frozen=True):
 
 
 class RuleChange(Struct, frozen=True, forbid_unknown_fields=True):
-    """A state for everybody, or for a provider or an agent."""
+    """A state for everybody, or for a provider or an agent; `default` takes the switch away."""
 
-    state: State
+    state: State | Literal["default"]
     provider: str | None = None
     agent_id: str | None = None
 
@@ -455,3 +535,65 @@ class RunAnswer(RunItem, frozen=True):
     message_ids: list[str]
     rules_hash: str
     attempts: list[AttemptAnswer]
+
+
+# Errors explained
+
+
+class ErrorPasted(Struct, frozen=True, forbid_unknown_fields=True):
+    """A provider's error as it came, and whose decision is asked for: an agent's, about a thread's next request.
+
+    `times` is how often the same error has come in a row.
+    """
+
+    provider: str
+    status: int
+    model: str = ""
+    headers: dict[str, str] = {}
+    body: str | JsonObject | list[Any] = ""
+    agent_id: str | None = None
+    thread_id: str | None = None
+    times: int = 1
+
+
+class ErrorSeen(Struct, frozen=True):
+    """The error as we understand it. `class` is one of the ten that runs tell apart."""
+
+    error_class: str = msgspec_field(name="class")
+    message: str
+    code: str
+    status: int | None
+    request_id: str
+    is_retryable: bool
+    retry_after_ms: float | None
+
+
+class RuleNamed(Struct, frozen=True):
+    """A rule that knows the error by its words, and its switch here."""
+
+    id: str
+    title: str
+    family: str
+    state: str
+
+
+class DecisionSeen(Struct, frozen=True):
+    """What a run would do: `delay_ms` is granted, `wanted_ms` what the provider asked for."""
+
+    retry: bool
+    delay_ms: float | None
+    wanted_ms: float | None
+    reason: str
+    asked_by: str
+    matched: str
+
+
+class ErrorExplained(Struct, frozen=True):
+    """An error, who knows it, what is decided, and the changes of the refused and of the next request."""
+
+    error: ErrorSeen
+    rules: list[RuleNamed]
+    decision: DecisionSeen
+    changes_before: list[PreviewedChange]
+    changes: list[PreviewedChange]
+    findings: list[PreviewedFinding]

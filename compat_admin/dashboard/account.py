@@ -15,6 +15,7 @@ from django.views.decorators.debug import sensitive_post_parameters
 from django.views.decorators.http import require_http_methods
 
 from compat_admin.dashboard.pages import OperatorRequest, go_to, own_address, render_page
+from compat_admin.needs import PUBLIC, names
 from memory import audit
 from memory.models import AuditEvent, OperatorPreference
 from memory.principal import can_be_looked_up
@@ -24,6 +25,7 @@ FAILURES_COUNT_FOR = timedelta(minutes=15)
 THEMES = ("", "light", "dark")
 
 
+@names(PUBLIC)
 @never_cache
 @sensitive_post_parameters("password")
 @require_http_methods(["GET", "HEAD", "POST"])

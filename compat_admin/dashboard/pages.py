@@ -22,6 +22,7 @@ from django.views.decorators.http import require_http_methods
 from django_htmx.http import HttpResponseClientRedirect
 from django_htmx.middleware import HtmxDetails
 
+from compat_admin.needs import SIGNED_IN, names
 from memory import access
 from memory.errors import CompatAdminError, Conflict, EncodingError, Forbidden, InvalidInput, NotFound
 from memory.models import OperatorPreference
@@ -44,6 +45,7 @@ class OperatorRequest(HttpRequest):
 
     htmx: HtmxDetails
     preference: OperatorPreference
+    caller: Principal
 
 
 def page(
@@ -51,15 +53,20 @@ def page(
     view: Callable[Concatenate[OperatorRequest, P], HttpResponseBase],
     name: str,
     *,
+    needs: str = "",
     methods: tuple[str, ...] = SAFE,
 ) -> URLPattern:
-    """An address for operators only; every address but the login is made here, so none can be left open."""
-    return path(route, operators_only(require_http_methods(methods)(view)), name=name)
+    """An address for operators whose role grants `needs`, a permission or SIGNED_IN; without it nobody comes in.
+
+    Every address but those of the login is made here, so none can be left open.
+    """
+    return path(route, operators_only(require_http_methods(methods)(view), needs), name=name)
 
 
-def operators_only(view: Callable[..., HttpResponseBase]) -> Callable[..., HttpResponseBase]:
-    """The view for people who are logged in, in their time zone, with named errors turned into pages."""
+def operators_only(view: Callable[..., HttpResponseBase], needs: str) -> Callable[..., HttpResponseBase]:
+    """The view for operators who may, in their time zone, with named errors turned into pages."""
 
+    @names({"": needs})
     @wraps(view)
     @never_cache
     def guarded(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponseBase:
@@ -67,8 +74,13 @@ def operators_only(view: Callable[..., HttpResponseBase]) -> Callable[..., HttpR
             return _to_login(request)
         preference = OperatorPreference.objects.filter(user=request.user.pk).first() or OperatorPreference()
         request.preference = preference  # type: ignore[attr-defined]
+        role = "admin" if request.user.is_superuser else preference.role
+        principal = access.operator(request.user.get_username(), role)
+        request.caller = principal  # type: ignore[attr-defined]
         with timezone.override(_zone(preference.time_zone)):
             try:
+                if needs != SIGNED_IN:
+                    access.require(principal, needs)
                 return view(request, *args, **kwargs)
             except tuple(_ERRORS) as error:
                 return _error_page(request, error)
@@ -77,7 +89,7 @@ def operators_only(view: Callable[..., HttpResponseBase]) -> Callable[..., HttpR
 
 
 def caller(request: OperatorRequest) -> Principal:
-    return access.operator(request.user.get_username())
+    return request.caller
 
 
 def _to_login(request: HttpRequest) -> HttpResponse:

@@ -97,10 +97,11 @@ def run_list(request: OperatorRequest) -> HttpResponse:
         agent_id=filters.get("agent"),
     )
     thread_ids = {run.thread_id for run in page.items if run.thread_id}
+    titles = Thread.objects.filter(id__in=thread_ids).values_list("id", "title")
     context = {
         "section": "runs",
         "page": page,
-        "titles": dict(Thread.objects.filter(id__in=thread_ids).values_list("id", "title")),
+        "titles": dict(titles) if caller(request).may("read") else {},
         "marks": _MARKS,
         "filters": filters,
         "without": {name: _query({k: v for k, v in filters.items() if k != name}) for name in filters},
@@ -118,9 +119,11 @@ def run_page(request: OperatorRequest, run_id: str) -> HttpResponse:
     tries = [_try(attempt, detail.run) for attempt in detail.attempts]
     chosen = _chosen(request.GET.get("attempt", ""), tries)
     sent = came = None
-    if chosen is not None:
+    may_read = caller(request).may("read")
+    if chosen is not None and may_read:
         sent, came = (_body(body) for body in queries.attempt_bodies(run_id, chosen.item.number))
-    title = Thread.objects.filter(id=detail.run.thread_id).values_list("title", flat=True).first()
+    titles = Thread.objects.filter(id=detail.run.thread_id).values_list("title", flat=True)
+    title = titles.first() if may_read else ""
     last_changes = _json_list(detail.attempts[-1].changes) if detail.attempts else []
     context = {
         "section": "runs",

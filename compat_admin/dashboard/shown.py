@@ -11,7 +11,7 @@ import re
 from collections.abc import Mapping
 from typing import Any, Literal
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from compat_admin.dashboard.json_lines import pretty
 from compat_admin.dashboard.tags import size as in_words
@@ -82,6 +82,12 @@ def shown_message(item: MessageItem) -> ShownMessage:
     stored = effective_parts(read_content(item.content))
     parts = [shown_part(n, part, is_open=item.is_open) for n, part in enumerate(stored[:SHOWN_PARTS])]
     return ShownMessage(item, parts, max(0, len(stored) - SHOWN_PARTS), _foot(item.summary))
+
+
+def shown_shape(item: MessageItem) -> ShownMessage:
+    """A message that came without its content, for who may not read: kinds and sizes, and no reason of a version,
+    which may quote it."""
+    return shown_message(structs.replace(item, content=None, reason=""))
 
 
 def effective_parts(content: Mapping[str, Any]) -> list[dict[str, Any]]:

@@ -13,6 +13,8 @@ from django.utils import timezone
 from django.utils.html import conditional_escape, format_html, format_html_join
 from django.utils.safestring import SafeString, mark_safe
 
+from memory.principal import Principal
+
 register = template.Library()
 
 _UNITS = ("B", "KB", "MB", "GB", "TB")
@@ -130,3 +132,9 @@ def _code(match: re.Match[str]) -> str:
 def lookup(table: Mapping[str, Any], key: str) -> Any:
     """The value of a key that only the data knows; empty without one."""
     return table.get(key, "")
+
+
+@register.filter
+def may(caller: Principal | None, permission: str) -> bool:
+    """Whether the operator who looks at the page may do something; nobody may nothing."""
+    return caller is not None and caller.may(permission)

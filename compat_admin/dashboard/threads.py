@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Sequence
 from datetime import datetime
+from typing import Any
 
 from django.http import HttpResponse, HttpResponseRedirect
 from django.urls import reverse
@@ -13,9 +14,9 @@ from msgspec import Struct
 
 from compat_admin.dashboard.json_lines import pretty
 from compat_admin.dashboard.pages import OperatorRequest, caller, go_to, plain_file, render_page
-from compat_admin.dashboard.shown import ShownMessage, cut, effective_parts, shown_message, whole_part
+from compat_admin.dashboard.shown import ShownMessage, cut, effective_parts, shown_message, shown_shape, whole_part
 from memory import queries
-from memory.access import thread_for
+from memory.access import hide_content, thread_for
 from memory.errors import InvalidInput, NotFound
 from memory.messages.names import PROVIDERS
 from memory.messages.stored import read_content, write_json
@@ -28,6 +29,7 @@ PER_PAGE = 40
 # Larger messages are read one by one, so that a page never holds more than one of them, and only so many bytes.
 LOADED_TOGETHER_BYTES = 1_000_000
 LOADED_APART_BYTES = 64_000_000
+NOTHING_LOADED = -1
 RUNS_SHOWN = 100
 DIFF_BYTES = 200_000
 DIFF_LINES = 400
@@ -66,7 +68,7 @@ def thread_list(request: OperatorRequest) -> HttpResponse:
         "agent_id": request.GET.get("agent", ""),
     }
     has_error = request.GET.get("error") == "1"
-    given = {name: value for name, value in wanted.items() if value}
+    given: dict[str, Any] = {name: value for name, value in wanted.items() if value}
     page = queries.threads_page(
         caller(request), cursor=request.GET.get("cursor") or None, limit=PER_PAGE, has_error=has_error or None, **given
     )
@@ -86,11 +88,13 @@ def thread_list(request: OperatorRequest) -> HttpResponse:
 
 
 def thread_page(request: OperatorRequest, thread_id: str) -> HttpResponse:
-    """A thread: its newest messages, or those before a `seq`."""
-    thread = thread_for(caller(request), thread_id)
+    """A thread: its newest messages, or those before a `seq`; for who may not read, kinds and sizes of their parts."""
+    thread = hide_content(caller(request), thread_for(caller(request), thread_id))
     before = _whole_number(request.GET.get("before"), "before")
-    page = queries.messages_page(thread, before=before, limit=PER_PAGE, max_bytes=LOADED_TOGETHER_BYTES)
-    shown = _shown(thread, page.items)
+    may_read = caller(request).may("read")
+    most_bytes = LOADED_TOGETHER_BYTES if may_read else NOTHING_LOADED
+    page = queries.messages_page(thread, before=before, limit=PER_PAGE, max_bytes=most_bytes)
+    shown = _shown(thread, page.items) if may_read else [shown_shape(item) for item in page.items]
     runs = queries.runs_page(caller(request), thread_id=thread.id, limit=RUNS_SHOWN).items
     until = _began_at(thread, before) if before is not None else None
     first_seq = page.items[0].seq if page.items else None

@@ -12,7 +12,7 @@ from django.utils import timezone
 from memory import audit, queries, store
 from memory.access import Principal, agent_for
 from memory.errors import Conflict, FieldError, InvalidInput
-from memory.models import Agent
+from memory.models import Agent, RuleSetting
 from memory.processors.config import LISTS, normalise_lists, snake_case
 from memory.services.calls import own_processors, settings_for, tools_from
 from memory.services.connections import target_model
@@ -77,6 +77,15 @@ def update_agent(caller: Principal, agent_id: str, values: Mapping[str, Any]) ->
         agent.save()
         audit.record(caller.name, "agent.updated", "agent", agent.id, fields=sorted(given))
     return agent
+
+
+def delete_agent(caller: Principal, agent_id: str) -> None:
+    """Delete an agent; its threads and runs stay, without it, and its own switches go. Raises NotFound."""
+    agent = agent_for(caller, agent_id)
+    with transaction.atomic():
+        RuleSetting.objects.filter(scope="agent", scope_id=agent.id).delete()
+        agent.delete()
+        audit.record(caller.name, "agent.deleted", "agent", agent_id, name=agent.name)
 
 
 def agents_page(caller: Principal, cursor: str | None = None, limit: int = 20) -> queries.Page[Agent]:

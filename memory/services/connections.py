@@ -2,21 +2,34 @@
 
 from __future__ import annotations
 
+import re
 import threading
+from collections.abc import Mapping
+from typing import Any
+from urllib.parse import urlsplit
 
 from django.conf import settings
+from django.db import IntegrityError, transaction
+from django.utils import timezone
 
-from memory.errors import InvalidInput
+from memory import audit
+from memory.access import Principal
+from memory.errors import Conflict, InvalidInput, NotFound
 from memory.messages.names import PROVIDERS, ModelRef, model_ref
 from memory.models import Provider
-from memory.providers import entry_for
+from memory.principal import can_be_looked_up
+from memory.providers import entry_for, wire_module
 from memory.providers.entries import address_for
 from memory.providers.http import Client, Connection, Timeouts
-from memory.services.keys import provider_key
+from memory.services.keys import key_ref_problem, provider_key
 from memory.statements import load_row
 
 SANDBOX = "sandbox:"
 SANDBOX_KEY = "sandbox-takes-any-key"
+MAX_HEADERS = 20
+MAX_ADDRESS_LENGTH = 500
+_HEADER_NAME = re.compile(r"[A-Za-z0-9-]+", re.ASCII)
+_SECRET_NAME = re.compile(r"authorization|cookie|(^|-)key$|token|secret|password", re.IGNORECASE)
 
 
 def target_model(text: str) -> ModelRef:
@@ -56,6 +69,99 @@ def connection_for(provider: str, *, with_key: bool, model_id: str = "") -> Conn
     found = Connection(provider, protocol, base_url, key if isinstance(key, str) else "", headers, signer)
     return found.for_model(model_id)
 
+
+# Setting connections
+
+
+def create_connection(caller: Principal, provider: str, values: Mapping[str, Any]) -> Provider:
+    """A provider's own connection. What is not given is as at its vendor.
+
+    `values` may have base_url, protocol, key_ref and headers. Raises InvalidInput with the field, Conflict (id_taken).
+    """
+    if provider not in PROVIDERS:
+        raise InvalidInput(f"no provider is called {provider[:100]!r}", field="id")
+    entry = entry_for(provider)
+    key_ref = f"env:{entry.key_variable}" if entry.key_variable else ""
+    row = Provider(id=provider, protocol=entry.protocol, base_url=entry.base_url, key_ref=key_ref)
+    _apply(row, values)
+    try:
+        with transaction.atomic():
+            row.save(force_insert=True)
+            audit.record(caller.name, "connection.created", "provider", provider, base_url=row.base_url)
+    except IntegrityError as error:
+        raise Conflict(f"{provider} has a connection already", code="id_taken") from error
+    return row
+
+
+def update_connection(caller: Principal, provider: str, values: Mapping[str, Any]) -> Provider:
+    """The connection with the given fields replaced. Raises InvalidInput, NotFound."""
+    row = Provider.objects.filter(id=provider).first() if can_be_looked_up(provider) else None
+    if row is None:
+        raise NotFound("this provider has no connection of its own")
+    _apply(row, values)
+    row.updated_at = timezone.now()
+    with transaction.atomic():
+        row.save()
+        told = {"fields": sorted(values), "base_url": row.base_url}
+        audit.record(caller.name, "connection.updated", "provider", provider, **told)
+    return row
+
+
+def delete_connection(caller: Principal, provider: str) -> None:
+    """Take a provider's own connection away. Raises NotFound."""
+    with transaction.atomic():
+        if not can_be_looked_up(provider) or not Provider.objects.filter(id=provider).delete()[0]:
+            raise NotFound("this provider has no connection of its own")
+        audit.record(caller.name, "connection.deleted", "provider", provider)
+
+
+def _apply(row: Provider, values: Mapping[str, Any]) -> None:
+    if "protocol" in values:
+        row.protocol = values["protocol"]
+        wire_module(row.protocol)
+    if "base_url" in values:
+        row.base_url = values["base_url"].strip().rstrip("/")
+        if problem := _address_problem(row.base_url):
+            raise InvalidInput(problem, field="base_url")
+    if "key_ref" in values:
+        row.key_ref = values["key_ref"].strip()
+        if problem := key_ref_problem(row.key_ref):
+            raise InvalidInput(problem, field="key_ref")
+    if "headers" in values:
+        row.headers = dict(values["headers"])
+        for name, value in row.headers.items():
+            if problem := _header_problem(name, value):
+                raise InvalidInput(problem, field="headers")
+        if len(row.headers) > MAX_HEADERS:
+            raise InvalidInput(f"expected at most {MAX_HEADERS}", field="headers")
+
+
+def _address_problem(address: str) -> str:
+    if address.startswith(SANDBOX):
+        return "" if address.removeprefix(SANDBOX) in PROVIDERS else "expected sandbox:<provider>"
+    try:
+        parts = urlsplit(address)
+        is_usable = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        is_usable = False
+    if not is_usable or len(address) > MAX_ADDRESS_LENGTH or not address.isprintable() or " " in address:
+        return f"expected an http or https address of at most {MAX_ADDRESS_LENGTH} characters"
+    if "@" in parts.netloc or parts.query or parts.fragment:
+        return "expected an address without user, password, query and fragment: a key belongs behind key_ref"
+    return "" if can_be_looked_up(address) else "no row can hold this address"
+
+
+def _header_problem(name: str, value: str) -> str:
+    if not _HEADER_NAME.fullmatch(name) or len(name) > 100:
+        return "a header's name is letters, digits and -"
+    if _SECRET_NAME.search(name):
+        return f"{name} is a place for a key: name where the key is in key_ref"
+    if not (value.isascii() and value.isprintable()) or len(value) > 1000:
+        return f"the value of {name} is not one line of at most 1,000 ASCII characters"
+    return ""
+
+
+# Calling
 
 _lock = threading.Lock()
 _client: Client | None = None

@@ -34,7 +34,7 @@ REFERENCE_THREAD = "import:demo.kimi-for-reference.1"
 LONG_COUNT = 2000
 
 _FOLDER = Path(__file__).resolve().parent.parent / "demo"
-_CALLER = operator("demo")
+_CALLER = operator("demo", "admin")
 _LOADED = "demo.loaded"
 _BETWEEN_LINES = timedelta(minutes=2)
 

@@ -1,4 +1,4 @@
-"""Threads: make, change, delete, and add messages by hand."""
+"""Threads: make, change, clone, delete, and add or delete messages by hand."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import Any
 
 import msgspec
 from django.db import transaction
+from django.db.models import F
 from django.utils import timezone
 from msgspec import UNSET, UnsetType
 
@@ -16,7 +17,8 @@ from memory import audit, store
 from memory.access import Principal
 from memory.errors import Conflict, FieldError, Forbidden, InvalidInput, NotFound
 from memory.messages.stored import clean_content, instant
-from memory.models import Agent, Run, Thread
+from memory.models import Agent, Message, MessageVersion, Run, Thread
+from memory.principal import can_be_looked_up
 
 MAX_TITLE_LENGTH = 500
 
@@ -88,11 +90,86 @@ def delete_thread(caller: Principal, thread: Thread) -> dict[str, int]:
     """
     with transaction.atomic():
         store.lock_thread(thread.id)
-        if Run.objects.filter(thread=thread, finished_at=None, lease_until__gt=timezone.now()).exists():
-            raise Conflict("a run of this thread is active", code="run_active")
+        _refuse_if_active(thread)
         counts = store.delete_thread(thread.id)
         audit.record(caller.name, "thread.deleted", "thread", thread.id, resource_id=thread.resource_id, deleted=counts)
     return counts
+
+
+def clone_thread(
+    caller: Principal,
+    thread: Thread,
+    *,
+    thread_id: str = "",
+    resource_id: str = "",
+    title: str | None = None,
+    metadata: Mapping[str, Any] | None = None,
+    up_to: str | None = None,
+    last: int | None = None,
+) -> Thread:
+    """A new thread with the messages of `thread` as they are now, under the same ids, and none of its runs.
+
+    `up_to` names the last message to copy, `last` how many at most. Its metadata is the source's with `metadata` laid
+    over it, and `cloned_from`. Raises as `create_thread`, and NotFound for an unknown message.
+    """
+    now = timezone.now()
+    with transaction.atomic():
+        store.lock_thread(thread.id)
+        source = Thread.objects.get(id=thread.id)
+        messages = Message.objects.filter(thread=source)
+        if up_to is not None:
+            named = messages.filter(message_id=up_to) if can_be_looked_up(up_to) else messages.none()
+            seq = named.values_list("seq", flat=True).first()
+            if seq is None:
+                raise NotFound("no such message")
+            messages = messages.filter(seq__lte=seq)
+        made = create_thread(
+            caller,
+            resource_id=resource_id or source.resource_id,
+            thread_id=thread_id,
+            title=source.title if title is None else title,
+            metadata={**source.metadata, **(metadata or {}), "cloned_from": source.id},
+            agent_id=source.agent_id,
+        )
+        seqs = list(messages.order_by("-seq").values_list("seq", flat=True)[:last])
+        count, byte_count = 0, 0
+        if seqs:
+            count, byte_count = store.copy_messages(source.id, made.id, seqs[-1], seqs[0], caller.name, now)
+        counters = {"message_count": count, "last_seq": count, "byte_count": byte_count}
+        told = {"imported": source.imported, "last_provider": source.last_provider, "last_model": source.last_model}
+        Thread.objects.filter(id=made.id).update(**counters, **told)
+        audit.record(caller.name, "thread.cloned", "thread", made.id, source=source.id, messages=count)
+    made.refresh_from_db()
+    return made
+
+
+def delete_message(caller: Principal, thread: Thread, message_id: str) -> None:
+    """Delete a message with its versions. What follows keeps its place, so a `seq` is missing then.
+
+    Raises NotFound, and Conflict (run_active) while a process holds a run of the thread.
+    """
+    if not can_be_looked_up(message_id):
+        raise NotFound("no such message")
+    with transaction.atomic():
+        store.lock_thread(thread.id)
+        _refuse_if_active(thread)
+        row = (
+            Message.objects.filter(thread=thread, message_id=message_id).values_list("id", "seq", "byte_count").first()
+        )
+        if row is None:
+            raise NotFound("no such message")
+        pk, seq, byte_count = row
+        MessageVersion.objects.filter(message=pk).delete()
+        Message.objects.filter(pk=pk).delete()
+        Thread.objects.filter(id=thread.id).update(
+            message_count=F("message_count") - 1, byte_count=F("byte_count") - byte_count, updated_at=timezone.now()
+        )
+        audit.record(caller.name, "message.deleted", "thread", thread.id, message_id=message_id, seq=seq)
+
+
+def _refuse_if_active(thread: Thread) -> None:
+    if Run.objects.filter(thread=thread, finished_at=None, lease_until__gt=timezone.now()).exists():
+        raise Conflict("a run of this thread is active", code="run_active")
 
 
 def append_messages(caller: Principal, thread: Thread, values: Sequence[Mapping[str, Any]]) -> list[str]:

@@ -1,11 +1,15 @@
+from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
-from memory.models import Agent, Message, Provider, Run, Thread
+from memory.errors import InvalidInput
+from memory.models import Agent, AuditEvent, Message, Provider, RuleSetting, Run, Thread
 from memory.sandbox import Sandbox
+from memory.services.keys import provider_key
 from tests import make
 from tests.api.callers import Caller, answer, problem
 
@@ -139,6 +143,8 @@ class TestProviders:
             "base_url": "https://proxy.test/v1",
             "key_ref": "env:A_KEY",
             "has_key": True,
+            "headers": [],
+            "is_own": True,
         }
         assert (items["openai"]["key_ref"], items["openai"]["has_key"]) == ("env:OPENAI_API_KEY", False)
         assert b"very-secret" not in response.content
@@ -255,3 +261,79 @@ class TestGenerate:
         problem(outsider.send("POST", "/agents/plain/generate", body), 404, "not_found")
         assert not Run.objects.exists()
         assert Message.objects.count() == 2
+
+    def test_are_set_changed_and_taken_away(self, caller: Caller, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setenv("OUR_VLLM_KEY", "sk-very-secret")
+        body = {
+            "id": "vllm",
+            "base_url": "https://llm.test/v1/",
+            "key_ref": "env:OUR_VLLM_KEY",
+            "headers": {"X-Team": "shop-team"},
+        }
+        made = caller.post("/providers", body)
+        assert made == caller.get("/providers/vllm")
+        assert (made["base_url"], made["protocol"]) == ("https://llm.test/v1", "openai-chat")
+        assert (made["has_key"], made["headers"], made["is_own"]) == (True, ["X-Team"], True)
+        problem(caller.send("POST", "/providers", body), 409, "id_taken")
+        changed = caller.patch("/providers/vllm", {"base_url": "http://10.0.0.5:8000/v1", "headers": {}})
+        assert (changed["base_url"], changed["headers"], changed["has_key"]) == ("http://10.0.0.5:8000/v1", [], True)
+        assert caller.send("DELETE", "/providers/vllm").status_code == 204
+        assert caller.get("/providers/vllm")["is_own"] is False
+        problem(caller.send("DELETE", "/providers/vllm"), 404, "not_found")
+        problem(caller.send("PATCH", "/providers/vllm", {}), 404, "not_found")
+        events = AuditEvent.objects.order_by("id").values_list("action", "detail")
+        assert [action for action, _ in events] == [
+            "key.made",
+            "connection.created",
+            "connection.updated",
+            "connection.deleted",
+        ]
+        assert "very-secret" not in str(list(events)) and "shop-team" not in str(list(events))
+
+    @pytest.mark.parametrize(
+        ("field", "value"),
+        [
+            ("id", "nobody"),
+            ("protocol", "smoke-signals"),
+            ("base_url", ""),
+            ("base_url", "ftp://x.test"),
+            ("base_url", "https://user:secret@x.test"),
+            ("base_url", "https://x.test/v1?key=secret"),
+            ("base_url", "sandbox:nobody"),
+            ("key_ref", "sk-very-secret"),
+            ("key_ref", "env:"),
+            ("key_ref", "env:COMPAT_ADMIN_SECRET_KEY"),
+            ("key_ref", "env:DATABASE_URL"),
+            ("headers", {"Authorization": "Bearer x"}),
+            ("headers", {"x-api-key": "x"}),
+            ("headers", {"x y": "z"}),
+            ("headers", {"x": "a\r\nb: c"}),
+        ],
+    )
+    def test_that_make_no_sense_or_would_show_a_key_are_refused(self, caller: Caller, field: str, value: Any) -> None:
+        body = {"id": "vllm", "base_url": "https://llm.test/v1", field: value}
+        response = caller.send("POST", "/providers", body)
+        assert problem(response, 422, msgspec.json.decode(response.content)["code"], field)
+        assert b"secret" not in response.content or "COMPAT" in str(value)
+        assert not Provider.objects.exists()
+
+    def test_never_are_the_sites_own_secrets(self, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, db: None) -> None:
+        own = tmp_path / "own"
+        own.write_text("the site's own secret")
+        (tmp_path / "link").symlink_to(own)
+        monkeypatch.setenv("COMPAT_ADMIN_SECRET_KEY_FILE", str(own))
+        for ref in (f"file:{own}", f"file:{tmp_path}/link", "env:COMPAT_ADMIN_SECRET_KEY"):
+            with pytest.raises(InvalidInput, match="own"):
+                provider_key(ref)
+
+
+class TestDeletedAgents:
+    def test_leave_their_threads_and_runs(self, caller: Caller, agent: Agent) -> None:
+        run = make.make_run(make.make_thread(agent=agent), agent=agent)
+        caller.patch("/rules/any-blank-text", {"state": "off", "agent_id": "plain"})
+        assert caller.send("DELETE", "/agents/plain").status_code == 204
+        problem(caller.send("DELETE", "/agents/plain"), 404, "not_found")
+        run.refresh_from_db()
+        assert (run.agent_id, run.agent_name) == (None, "Agent")
+        assert caller.get(f"/threads/{run.thread_id}")["agent_id"] is None
+        assert not RuleSetting.objects.exists()

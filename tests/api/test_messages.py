@@ -1,11 +1,13 @@
+from datetime import timedelta
 from typing import Any
 
 import msgspec
 import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
+from django.utils import timezone
 
-from memory.models import Message, MessageVersion, Thread
+from memory.models import AuditEvent, Message, MessageVersion, Thread
 from tests import make
 from tests.api.callers import Caller, problem
 
@@ -248,3 +250,88 @@ class TestScoping:
         make.add_messages(make.make_thread(id="one"), make.text("hi", id="m"))
         make.make_thread(id="two")
         problem(caller.send("GET", "/threads/two/messages/m"), 404, "not_found")
+
+
+class TestMessagePlaces:
+    def seqs(self, caller: Caller, **query: Any) -> list[int]:
+        return [item["seq"] for item in caller.get("/threads/t/messages", **query)["items"]]
+
+    def test_are_before_after_and_around_a_message(self, caller: Caller) -> None:
+        make.make_thread(id="t", messages=9)
+        assert self.seqs(caller, before=4, limit=2) == [2, 3]
+        assert self.seqs(caller, after=4, limit=2) == [5, 6]
+        assert self.seqs(caller, around=5, limit=5) == [3, 4, 5, 6, 7]
+        assert self.seqs(caller, around=1, limit=4) == [1, 2, 3, 4]
+        assert self.seqs(caller, around=9, limit=4) == [6, 7, 8, 9]
+        assert self.seqs(caller, around=99, limit=3) == [7, 8, 9]
+        assert self.seqs(caller, before=0) == []
+
+    def test_go_on_the_way_they_began(self, caller: Caller) -> None:
+        make.make_thread(id="t", messages=6)
+        for query, pages in (({"after": 1}, [[2, 3], [4, 5], [6]]), ({"before": 6}, [[4, 5], [2, 3], [1]])):
+            seen, asked = [], {**query, "limit": 2}
+            while True:
+                page = caller.get("/threads/t/messages", **asked)
+                seen.append([item["seq"] for item in page["items"]])
+                if page["next_cursor"] is None:
+                    break
+                asked = {"cursor": page["next_cursor"], "limit": 2}
+            assert seen == pages
+
+    def test_are_one_at_a_time(self, caller: Caller) -> None:
+        make.make_thread(id="t")
+        response = caller.send("GET", "/threads/t/messages", before=1, after=2)
+        problem(response, 422, "invalid_input", "cursor")
+
+    def test_come_without_bodies_where_fields_leave_them_out(self, caller: Caller) -> None:
+        make.make_thread(id="t", messages=2)
+        with CaptureQueriesContext(connection) as captured:
+            page = caller.get("/threads/t/messages", fields="id,role", count="exact")
+        assert [list(item) for item in page["items"]] == [["id", "role"]] * 2
+        assert page["total"] == 2
+        (query,) = [query["sql"] for query in captured if 'FROM "memory_message"' in query["sql"]]
+        assert '"content"' not in query
+
+    def test_of_foreign_threads_are_none(self, outsider: Caller) -> None:
+        make.make_thread(id="t", messages=2)
+        for method, path, body in (
+            ("DELETE", "/threads/t/messages/m", None),
+            ("POST", "/threads/t/messages/m/revert", {"version": 1}),
+        ):
+            problem(outsider.send(method, path, body), 404, "not_found")
+
+
+class TestDeletedMessage:
+    def test_is_gone_with_its_versions_and_leaves_a_gap(self, caller: Caller) -> None:
+        thread = make.make_thread(id="t", messages=2)
+        for text in ("one", "two"):
+            make.add_messages(thread, make.text(text, id="m"))
+        make.add_messages(thread, make.text("last"))
+        assert caller.send("DELETE", "/threads/t/messages/m").status_code == 204
+        problem(caller.send("DELETE", "/threads/t/messages/m"), 404, "not_found")
+        assert [item["seq"] for item in caller.get("/threads/t/messages")["items"]] == [1, 2, 4]
+        assert not MessageVersion.objects.exists()
+        thread.refresh_from_db()
+        sizes = Message.objects.values_list("byte_count", flat=True)
+        assert (thread.message_count, thread.byte_count, thread.last_seq) == (3, sum(sizes), 4)
+        caller.post("/threads/t/messages", {"messages": [{"role": "user", "content": "on"}]})
+        assert caller.get("/threads/t/messages")["items"][-1]["seq"] == 5
+        assert AuditEvent.objects.filter(action="message.deleted", target_id="t").count() == 1
+
+    def test_stays_while_a_run_is_at_work(self, caller: Caller) -> None:
+        thread = make.make_thread(id="t")
+        make.add_messages(thread, make.text("one", id="m"))
+        make.make_run(thread, status="running", lease_until=timezone.now() + timedelta(minutes=1))
+        problem(caller.send("DELETE", "/threads/t/messages/m"), 409, "run_active")
+        assert Message.objects.exists()
+
+
+class TestRevertedMessage:
+    def test_has_its_earlier_text_as_a_new_version(self, caller: Caller) -> None:
+        thread = make.make_thread(id="t")
+        for text in ("one", "two"):
+            make.add_messages(thread, make.text(text, id="m"))
+        assert caller.post("/threads/t/messages/m/revert", {"version": 1}, status=200)["version"] == 3
+        assert caller.get("/threads/t/messages/m")["content"]["parts"][0]["text"] == "one"
+        assert [item["version"] for item in caller.get("/threads/t/messages/m/versions")["items"]] == [2, 1]
+        problem(caller.send("POST", "/threads/t/messages/m/revert", {"version": 9}), 404, "not_found")

@@ -120,3 +120,13 @@ class TestRuleChange:
     def test_finds_no_unknown_rule_but_names_the_nearest(self, caller: Caller) -> None:
         found = problem(caller.send("PATCH", f"/rules/{RULE}s", {"state": "off"}), 404, "not_found")
         assert RULE in found["detail"]
+
+
+class TestDefault:
+    def test_takes_a_switch_away(self, caller: Caller) -> None:
+        caller.patch(f"/rules/{RULE}", {"state": "off"})
+        caller.patch(f"/rules/{RULE}", {"state": "report", "provider": "anthropic"})
+        (item,) = caller.patch(f"/rules/{RULE}", {"state": "default"})["items"]
+        assert item["state"] == item["default"]
+        assert [switch["scope"] for switch in item["switches"]] == ["provider"]
+        assert AuditEvent.objects.filter(action="rule.reset").count() == 1

@@ -1,5 +1,7 @@
+import json
 from datetime import timedelta
 from typing import Any
+from unittest.mock import ANY
 
 import pytest
 from django.db import connection
@@ -233,3 +235,127 @@ class TestScoping:
 
 def _iso(at: Any) -> str:
     return str(at.isoformat().replace("+00:00", "Z"))
+
+
+class TestThreadFilters:
+    def test_by_time_of_activity(self, caller: Caller) -> None:
+        now = timezone.now()
+        for hours in (1, 2, 3):
+            make.make_thread(id=f"t{hours}", last_activity_at=now - timedelta(hours=hours))
+
+        def found(**query: str) -> list[str]:
+            return [item["id"] for item in caller.get("/threads", **query)["items"]]
+
+        two_ago = (now - timedelta(hours=2)).isoformat()
+        assert found(active_since=two_ago) == ["t1", "t2"]
+        assert found(active_before=two_ago) == ["t3"]
+        assert found(active_since=two_ago, active_before=now.isoformat()) == ["t1", "t2"]
+        # Without a zone it is UTC.
+        assert found(active_since=two_ago.removesuffix("+00:00")) == ["t1", "t2"]
+
+    @pytest.mark.parametrize("at", ["0001-01-01T00:00:00+14:00", "9999-12-31T23:59:59-14:00", "yesterday"])
+    def test_by_a_time_that_can_not_be_are_refused(self, caller: Caller, at: str) -> None:
+        problem(caller.send("GET", "/threads", active_since=at), 422, "invalid_input", "active_since")
+
+    @pytest.mark.parametrize(
+        ("wanted", "found"),
+        [
+            ({"channel": "web"}, {"a", "b"}),
+            ({"channel": "web", "vip": True}, {"a"}),
+            ({"n": 3}, {"b"}),
+            ({"n": 3.5}, {"c"}),
+            ({"n": "3"}, set()),
+            ({"vip": False}, set()),
+            ({"absent": "x"}, set()),
+            ({}, {"a", "b", "c"}),
+        ],
+    )
+    def test_by_metadata_compare_whole_values(self, caller: Caller, wanted: dict[str, Any], found: set[str]) -> None:
+        make.make_thread(id="a", metadata={"channel": "web", "vip": True})
+        make.make_thread(id="b", metadata={"channel": "web", "n": 3})
+        make.make_thread(id="c", metadata={"channel": "phone", "n": 3.5})
+        items = caller.get("/threads", metadata=json.dumps(wanted))["items"]
+        assert {item["id"] for item in items} == found
+
+    @pytest.mark.parametrize(
+        "text",
+        [
+            "",
+            "{",
+            "[]",
+            '{"a": null}',
+            '{"a": {}}',
+            '{"a__b": 1, "a-b": 2}',
+            '{"": 1}',
+            '{"a": 1e400}',
+            '{"a": "\\u0000"}',
+            json.dumps({f"k{i}": 1 for i in range(11)}),
+            json.dumps({"a": 2**60}),
+        ],
+    )
+    def test_by_other_metadata_are_refused(self, caller: Caller, text: str) -> None:
+        problem(caller.send("GET", "/threads", metadata=text), 422, "invalid_input", "metadata")
+
+    def test_count_only_when_asked(self, caller: Caller) -> None:
+        for owner in ("ada", "ada", "bob"):
+            make.make_thread(owner)
+        assert "total" not in caller.get("/threads", limit=1)
+        for how in ("exact", "estimate"):
+            assert caller.get("/threads", limit=1, count=how, resource_id="ada")["total"] >= 1
+        assert caller.get("/threads", limit=1, count="exact", resource_id="ada")["total"] == 2
+        first = caller.get("/threads", limit=1, count="exact")
+        assert caller.get("/threads", limit=1, count="exact", cursor=first["next_cursor"])["total"] == 3
+        assert Caller(make.make_key("bob")).get("/threads", count="exact")["total"] == 1
+
+    def test_give_the_fields_that_were_asked_for(self, caller: Caller) -> None:
+        thread = make.make_thread(title="Trains")
+        assert caller.get("/threads", fields="title, id")["items"] == [{"title": "Trains", "id": thread.id}]
+        assert caller.get(f"/threads/{thread.id}", fields="id") == {"id": thread.id}
+        for nonsense in ("title,nothing", ",", "sha256"):
+            problem(caller.send("GET", "/threads", fields=nonsense), 422, "invalid_input", "fields")
+
+
+class TestClone:
+    def test_copies_messages_as_they_are_and_names_its_source(self, caller: Caller) -> None:
+        thread = make.make_thread("ada", title="Trains", metadata={"channel": "web"}, messages=3)
+        make.add_messages(thread, make.text("again", id="m"))
+        make.add_messages(thread, make.text("better", id="m"))
+        make.make_run(thread)
+        made = caller.post(f"/threads/{thread.id}/clone", {"id": "copy", "metadata": {"why": "test"}})
+        thread.refresh_from_db()
+        assert (made["id"], made["resource_id"], made["title"]) == ("copy", "ada", "Trains")
+        assert made["metadata"] == {"channel": "web", "why": "test", "cloned_from": thread.id}
+        assert (made["message_count"], made["byte_count"]) == (thread.message_count, thread.byte_count) == (4, ANY)
+        source, copy = (caller.get(f"/threads/{id_}/messages")["items"] for id_ in (thread.id, "copy"))
+        for one, other in zip(source, copy, strict=True):
+            assert {**one, "threadId": "copy", "version": 1} == other
+        assert caller.get("/threads/copy/messages/m/versions")["items"] == []
+        assert caller.get("/runs", thread_id="copy")["items"] == []
+        # Both go on by themselves.
+        caller.post("/threads/copy/messages", {"messages": [{"role": "user", "content": "on"}]})
+        assert caller.get(f"/threads/{thread.id}")["message_count"] == 4
+        assert caller.get("/threads/copy/messages")["items"][-1]["seq"] == 5
+
+    def test_ends_where_it_is_told_to(self, caller: Caller) -> None:
+        thread = make.make_thread(messages=5)
+        third = caller.get(f"/threads/{thread.id}/messages")["items"][2]
+        made = caller.post(f"/threads/{thread.id}/clone", {"up_to": third["id"], "last": 2})
+        seqs = [(item["seq"], item["content"]) for item in caller.get(f"/threads/{made['id']}/messages")["items"]]
+        assert [seq for seq, _ in seqs] == [1, 2]
+        assert seqs[-1][1] == third["content"]
+        assert made["message_count"] == 2
+        body = {"up_to": "absent"}
+        problem(caller.send("POST", f"/threads/{thread.id}/clone", body), 404, "not_found")
+
+    def test_never_leaves_its_resource_by_a_key_of_one(self, caller: Caller, outsider: Caller) -> None:
+        thread = make.make_thread("ada", messages=1)
+        problem(outsider.send("POST", f"/threads/{thread.id}/clone", {}), 404, "not_found")
+        ada = Caller(make.make_key("ada"))
+        problem(ada.send("POST", f"/threads/{thread.id}/clone", {"resource_id": "bob"}), 403, "forbidden")
+        assert Thread.objects.count() == 1
+        assert caller.post(f"/threads/{thread.id}/clone", {"resource_id": "bob"})["resource_id"] == "bob"
+
+    def test_of_a_taken_id_copies_nothing(self, caller: Caller) -> None:
+        thread = make.make_thread(messages=2, id="there")
+        problem(caller.send("POST", "/threads/there/clone", {"id": "there"}), 409, "id_taken")
+        assert Message.objects.filter(thread=thread).count() == Message.objects.count() == 2

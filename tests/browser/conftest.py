@@ -11,7 +11,7 @@ PASSWORD = "a password for tests"
 @pytest.fixture
 def site(live_server: Any, page: Page) -> Iterator[Page]:
     """A page of a real browser at the running site, logged in; any error in its console fails the test."""
-    get_user_model().objects.create_user("operator", password=PASSWORD)
+    get_user_model().objects.create_superuser("operator", password=PASSWORD)
     errors: list[str] = []
 
     def note(entry: ConsoleMessage) -> None:

@@ -9,7 +9,7 @@ PASSWORD = "a password for tests"
 
 @pytest.fixture
 def operator(db: Any) -> Any:
-    return get_user_model().objects.create_user("operator", password=PASSWORD)
+    return get_user_model().objects.create_superuser("operator", password=PASSWORD)
 
 
 @pytest.fixture

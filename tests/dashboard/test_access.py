@@ -22,8 +22,10 @@ ARGUMENTS = {
     "run_id": "run-1",
     "number": 1,
     "which": "request",
+    "key_id": 1,
+    "user_id": 1,
 }
-CLOSED = [pattern for pattern in urlpatterns if pattern.name != "login"]
+CLOSED = [pattern for pattern in urlpatterns if pattern.name not in ("login", "set-password")]
 
 
 def address(pattern: Any) -> str:

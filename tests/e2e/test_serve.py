@@ -26,8 +26,8 @@ from memory.services.keys import make_key
 Provider.objects.create(id="anthropic", protocol="anthropic-messages", base_url="sandbox:anthropic")
 retry = {"id": "stream-error-retry-processor", "options": {"max_retries": 2}}
 lists = {"input_processors": ["message-history"], "output_processors": ["message-history"], "error_processors": [retry]}
-agents.create_agent(operator("op"), {"id": "a", "name": "A", "model": "anthropic/claude-sonnet-4-5", **lists})
-print(make_key(operator("op"), "key", scopes=SCOPES)[1])
+agents.create_agent(operator("op", "admin"), {"id": "a", "name": "A", "model": "anthropic/claude-sonnet-4-5", **lists})
+print(make_key(operator("op", "admin"), "key", scopes=SCOPES)[1])
 """
 
 

@@ -24,7 +24,7 @@ class TestCallersKeys:
         assert principal is not None
         assert (principal.name, principal.key_id, principal.resource_id) == ("Ada's bot", row.id, "ada")
         assert principal.scopes == {"read", "write"}
-        assert not principal.is_operator
+        assert not principal.role
 
     def test_are_kept_as_a_hash_and_a_prefix_only(self) -> None:
         row, text = make_key(caller(), "bot", scopes=["read"])
@@ -66,7 +66,12 @@ class TestCallersKeys:
         assert ApiKey.objects.get().last_used_at == now + timedelta(seconds=60)
 
     def test_that_make_no_sense_are_refused(self) -> None:
-        for name, scopes, resource_id in (("bot", ["root"], ""), ("", ["read"], ""), ("bot", ["read"], "a\x00")):
+        for name, scopes, resource_id in (
+            ("bot", ["root"], ""),
+            ("bot", [], ""),
+            ("", ["read"], ""),
+            ("bot", ["read"], "a\x00"),
+        ):
             with pytest.raises(InvalidInput):
                 make_key(caller(), name, scopes=scopes, resource_id=resource_id)
         assert not ApiKey.objects.exists()

@@ -2,11 +2,13 @@
 
 import pytest
 from django.db import transaction
+from msgspec import structs
 
 from memory import audit
 from memory.access import agent_for, operator, require, run_for, thread_for
 from memory.errors import Forbidden, NotFound
 from memory.models import AuditEvent
+from memory.principal import PERMISSIONS
 from memory.processors.storage import HistoryStorage
 from memory.store import DjangoStorage
 from tests.make import caller, make_agent, make_run, make_thread
@@ -17,7 +19,7 @@ class TestFetching:
     def test_gives_what_the_caller_may_see(self) -> None:
         thread, agent = make_thread("ada"), make_agent()
         run = make_run(thread)
-        for principal in (caller("ada"), caller(), operator("olga")):
+        for principal in (caller("ada"), caller(), operator("olga", "admin")):
             assert thread_for(principal, thread.id) == thread
             assert run_for(principal, run.id) == run
             assert agent_for(principal, agent.id) == agent
@@ -32,12 +34,39 @@ class TestFetching:
         with pytest.raises(NotFound, match=r"^no such agent$"):
             agent_for(caller("ada"), wanted)
 
-    def test_requires_the_scope_itself(self) -> None:
+
+class TestPermissions:
+    def test_of_a_key_are_those_of_its_scopes(self) -> None:
         require(caller(scopes=("read",)), "read")
-        require(operator("olga"), "admin")
-        for scopes in ((), ("admin",), ("write", "run")):
+        for scopes in ((), ("admin",), ("write", "run"), ("root",)):
             with pytest.raises(Forbidden):
                 require(caller(scopes=scopes), "read")
+
+    @pytest.mark.parametrize(
+        ("role", "granted"),
+        [
+            ("", set()),
+            ("root", set()),
+            ("viewer", {"shape"}),
+            ("reader", {"shape", "read"}),
+            ("operator", {"shape", "read", "write", "run", "operate"}),
+            ("admin", set(PERMISSIONS)),
+        ],
+    )
+    def test_of_an_operator_are_those_of_its_role(self, role: str, granted: set[str]) -> None:
+        olga = operator("olga", role)
+        assert {permission for permission in (*PERMISSIONS, "", "unheard of") if olga.may(permission)} == granted
+
+    def test_that_nobody_named_are_granted_to_nobody(self) -> None:
+        for principal in (caller(), operator("olga", "admin")):
+            with pytest.raises(Forbidden):
+                require(principal, "")
+
+    def test_to_make_tokens_is_no_tokens(self) -> None:
+        key = caller(scopes=("read",))
+        assert key.may("token")
+        assert not structs.replace(key, maker_id=2).may("token")
+        assert not caller(scopes=("admin",)).may("token")
 
 
 @pytest.mark.django_db(transaction=True)

@@ -103,7 +103,7 @@ def _credentials(folder: Path) -> tuple[str, str]:
         users.create_superuser(USER, password=password)
     if not key or principal_for(key) is None:
         ApiKey.objects.filter(name="demo").delete()
-        key = make_key(operator(USER), "demo", scopes=SCOPES)[1]
+        key = make_key(operator(USER, "admin"), "demo", scopes=SCOPES)[1]
     file.touch(mode=0o600)
     file.write_text(json.dumps({"password": password, "api_key": key}), encoding="utf-8")
     return password, key

@@ -34,7 +34,7 @@ class Command(BaseCommand):
             try:
                 report = import_lines(
                     source.units,
-                    caller=operator("import_history"),
+                    caller=operator("import_history", "admin"),
                     resource_id=options["resource"],
                     source=source.name,
                     format_=options["format"],

@@ -70,7 +70,7 @@ def _trials(names: list[str], format_: str, targets: tuple[str, ...], report: Im
         found = ImportReport()
         yield from try_lines(
             source.units,
-            caller=operator("import_report"),
+            caller=operator("import_report", "admin"),
             targets=targets,
             report=found,
             format_=format_,

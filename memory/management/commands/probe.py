@@ -55,7 +55,7 @@ class Command(BaseCommand):
             raise CommandError("Nothing was sent.")
         rows: list[RuleProbe] = []
         try:
-            for row in probe(operator("probe"), provider, trials, client=http_client(), wait=self.wait):
+            for row in probe(operator("probe", "admin"), provider, trials, client=http_client(), wait=self.wait):
                 rows.append(row)
                 self._write(row)
         except InvalidInput as error:
