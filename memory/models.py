@@ -256,6 +256,51 @@ class RuleSetting(models.Model):
         return f"{self.rule} {self.state} ({self.scope} {self.scope_id})".strip()
 
 
+class RuleUse(models.Model):
+    """What a rule did in a run, counted as its attempts are recorded, so that no page has to read attempts.
+
+    `thread_id` and `agent_id` are plain texts: these rows are counted, never joined.
+    """
+
+    rule = models.CharField(max_length=100)
+    run = models.ForeignKey(Run, on_delete=models.CASCADE, related_name="rule_uses", db_index=False)
+    thread_id = models.CharField(max_length=128, default="", blank=True)
+    agent_id = models.CharField(max_length=128, default="", blank=True)
+    provider = models.CharField(max_length=64)
+    at = models.DateTimeField(help_text="when it last acted or reported")
+    requests = models.PositiveIntegerField(default=0, help_text="attempts it changed")
+    changes = models.PositiveIntegerField(default=0)
+    breaking = models.PositiveIntegerField(default=0, help_text="changes without which the target refuses")
+    findings = models.PositiveIntegerField(default=0, help_text="changes it only reported")
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["run", "rule"], name="rule_use_in_run")]
+        indexes = [models.Index(fields=["rule", "-at"], name="rule_use_by_time")]
+
+    def __str__(self) -> str:
+        return f"{self.rule} in {self.run_id}"
+
+
+class RuleDay(models.Model):
+    """How often a rule acted on a day (UTC) for a target: a few rows a day, which outlive their threads."""
+
+    day = models.DateField()
+    rule = models.CharField(max_length=100)
+    provider = models.CharField(max_length=64)
+    protocol = models.CharField(max_length=64)
+    last_at = models.DateTimeField()
+    requests = models.PositiveIntegerField(default=0)
+    changes = models.PositiveIntegerField(default=0)
+    findings = models.PositiveIntegerField(default=0)
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["day", "rule", "provider", "protocol"], name="rule_day")]
+        indexes = [models.Index(fields=["rule", "day"], name="rule_day_by_rule")]
+
+    def __str__(self) -> str:
+        return f"{self.rule} {self.day}"
+
+
 class ApiKey(models.Model):
     """A caller's key: its SHA-256 and prefix, never itself. Without `resource_id` it may act for any resource."""
 

@@ -43,6 +43,8 @@ class Trial(Struct, frozen=True):
     changes: tuple[Change, ...]
     acts: bool
     raw_problem: str = ""
+    cured_prompt: Prompt | None = None
+    """What `cured` was written from."""
 
 
 class _Sent(Struct, frozen=True):
@@ -51,6 +53,7 @@ class _Sent(Struct, frozen=True):
     problem: str = ""
     asked: str = ""
     """The rule that asked for a second request."""
+    prompt: Prompt | None = None
 
 
 def trial_of(example: Example, *, provider: str = "", protocol: str = "", model_id: str = "") -> Trial:
@@ -76,6 +79,7 @@ def trial_of(example: Example, *, provider: str = "", protocol: str = "", model_
         cured.changes,
         acts,
         raw.problem,
+        cured.prompt,
     )
 
 
@@ -148,7 +152,7 @@ class _Target:
             )
         except (EncodingError, UnicodeError) as error:
             return _Sent(None, tuple(result.changes), str(error))
-        return _Sent(encoded, tuple(result.changes))
+        return _Sent(encoded, tuple(result.changes), prompt=result.prompt)
 
     def _prompt(self) -> Prompt | None:
         return prompt_from_json(self.example.prompt) if self.example.prompt else None

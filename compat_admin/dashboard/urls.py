@@ -2,7 +2,7 @@
 
 from django.urls import path
 
-from compat_admin.dashboard import account, agents, preview, rules, runs, threads
+from compat_admin.dashboard import account, agents, matrix, preview, rule, rules, runs, threads
 from compat_admin.dashboard.pages import page
 
 FORM = ("POST",)
@@ -30,7 +30,10 @@ urlpatterns = [
     page("threads/<str:thread_id>/preview/request/", preview.thread_request_file, "thread-request-file"),
     page("preview/", preview.paste, "preview", methods=FORM_PAGE),
     page("rules/", rules.rule_list, "rules"),
-    page("rules/<str:rule_id>/", rules.switch, "rule-switch", methods=FORM),
+    page("rules/matrix/", matrix.matrix_page, "rules-matrix"),
+    page("rules/trail/", rules.trail_page, "rules-trail"),
+    page("rules/<str:rule_id>/", rule.rule_page, "rule"),
+    page("rules/<str:rule_id>/switch/", rules.switch, "rule-switch", methods=FORM),
     page("runs/", runs.run_list, "runs"),
     page("runs/<str:run_id>/", runs.run_page, "run"),
     page("runs/<str:run_id>/again/", runs.run_again, "run-again", methods=FORM),

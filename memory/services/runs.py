@@ -50,7 +50,7 @@ from memory.processors import Chain, Turn, TurnEnd, run_turn
 from memory.processors.loop import AttemptRecord
 from memory.providers.http import headers_for, url_for
 from memory.providers.wire import Chunk, Settings
-from memory.services import signals
+from memory.services import rule_use, signals
 from memory.services.calls import ProviderModel, chain_for, settings_for
 from memory.services.connections import connection_for, http_client, target_model
 from memory.services.preview import Preview, placed, show
@@ -534,6 +534,14 @@ class Ledger:
                 usage=_plain(getattr(record.reply, "usage", None)),
                 started_at=record.started_at,
                 finished_at=record.finished_at,
+            )
+            rule_use.record(
+                self.run,
+                self._target.protocol,
+                changes,
+                record.prompt.findings,
+                record.finished_at,
+                asked=record.matched if record.decision == "retry" else "",
             )
             Run.objects.filter(id=self.run.id).update(attempt_count=record.number)
             self.event("attempt", {"number": record.number, "decision": record.decision, "status": status})

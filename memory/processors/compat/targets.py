@@ -1,4 +1,4 @@
-"""Which targets a rule is for, and by which facts: asked of the passes themselves, so that no page can differ from them.
+"""Which targets a rule is for, and by which facts: asked of the passes themselves, so that no page differs from them.
 
 A fault concerns a profile when its pass would act on a history that holds every fault at once.
 """
@@ -18,7 +18,7 @@ from memory.processors.compat.faults import faults_of
 from memory.processors.compat.passes import CATALOGUE, Step
 from memory.processors.compat.passes.call import Call
 from memory.processors.compat.passes.facts import Facts
-from memory.profiles import PROFILES
+from memory.profiles import PROFILES, UNKNOWN
 from memory.profiles.profile import Fact, Profile
 
 STEP_NAMES = (
@@ -36,7 +36,7 @@ STEP_NAMES = (
 """The ten steps, in order; a step's number counts from 1."""
 
 _STEPS: dict[str, Step] = {step.fault: step for step in CATALOGUE}
-_BEHIND_AN_ERROR = ("context-overflow", "previous-id", "server-state")
+_BEHIND_AN_ERROR = ("context-overflow", "previous-id")
 """What a call has to meet before these can be needed is no part of a history."""
 
 
@@ -62,7 +62,10 @@ def facts_for(rule: str) -> list[Fact]:
 
 @cache
 def concerns() -> tuple[Concern, ...]:
-    """Every fault of every profile that its passes would repair, in the order of the profiles and of the passes."""
+    """Every fault of every profile that its passes would repair, in the order of the profiles and of the passes.
+
+    The last profile is that of every provider without one of its own.
+    """
     return tuple(_concerns())
 
 
@@ -77,7 +80,7 @@ def targets_of(rule: str) -> list[Concern]:
 
 
 def _concerns() -> Iterator[Concern]:
-    for profile in PROFILES:
+    for profile in (*PROFILES, UNKNOWN):
         for step in CATALOGUE:
             reads = _reads(step, profile)
             if reads is not None:
@@ -88,7 +91,7 @@ def _reads(step: Step, profile: Profile) -> tuple[str, ...] | None:
     """The facts a pass goes by at a target; None where it would never act there."""
     if step.fault in _BEHIND_AN_ERROR:
         return () if step.fault in profile.rules or step.fault == "context-overflow" else None
-    for settings in ({}, _THINKING):
+    for settings in _SETTINGS:
         watched = _Watched(profile)
         target, facts = cast(Profile, watched), _all_facts(settings)
         if not step.may_act(target, facts):
@@ -117,7 +120,11 @@ class _Watched:
 _NAMES = ("rules", "provider", "protocol", "namespace", "title")
 """What a profile is called: no fact about what it takes."""
 _ODD_NAMES = ("", "functions.search:0", "1. ä" * 100, "call_1")
-_THINKING = {"thinking": {"type": "enabled", "budget_tokens": 1024}}
+_SETTINGS: tuple[dict[str, Any], ...] = (
+    {},
+    {"thinking": {"type": "enabled", "budget_tokens": 1024}},
+    {"previous_response_id": "resp_1"},
+)
 
 
 def _all_facts(settings: Mapping[str, Any]) -> Facts:
@@ -140,7 +147,9 @@ def _everything() -> Prompt:
     hosted = ToolCall("srv_1", "web_search", {}, provider_executed=True)
     return Prompt(
         (
-            Message("user", (Text("<system-reminder>Hi</system-reminder> \ud83d"), File("image/*", "https://x.example/a"))),
+            Message(
+                "user", (Text("<system-reminder>Hi</system-reminder> \ud83d"), File("image/*", "https://x.example/a"))
+            ),
             Message("user", (Text("Told in between."),), between),
             Message("user", (File("application/x-odd", "AAAA"), File("image/jpg", "/9j/AAAA"), Text("?"))),
             Message("assistant", (Reasoning("Hm."), Text("Seen.", block), hosted), origin=Origin("elsewhere")),
