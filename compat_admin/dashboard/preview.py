@@ -81,6 +81,10 @@ class Asked(Struct, frozen=True):
         return self.query_with(step="")
 
     @property
+    def all_on(self) -> str:
+        return self.query_with(off=())
+
+    @property
     def rules(self) -> dict[str, str]:
         return dict.fromkeys(self.off, "off")
 
@@ -149,6 +153,7 @@ def _recorded(thread: Thread, asked: Asked) -> dict[str, Any]:
         "headers": attempt.request_headers,
         "body": cut(body.decode("utf-8", "replace"), SHOWN_BODY_BYTES),
         "without": {},
+        "fired": rule_use.fired(),
     }
 
 

@@ -34,6 +34,7 @@ from memory.processors.compat.covered import covered
 from memory.processors.compat.examples import examples_for
 from memory.processors.compat.patterns import PATTERNS
 from memory.processors.compat.targets import facts_for, step_of, targets_of
+from memory.profiles import PROFILES
 from memory.profiles.profile import IdFormat, Profile
 from memory.queries import RuleSettingItem
 from memory.services import rule_use
@@ -48,6 +49,7 @@ TRAIL_LISTED = 10
 TESTS_LISTED = 40
 DIFF_LINES = 200
 SCOPES_LISTED = 40
+BROKEN_LISTED = 4
 
 _FACTS = {
     "tool_ids": "Call ids",
@@ -113,6 +115,12 @@ class Line(Struct, frozen=True):
     row: RuleRow
     touched: Touched
     is_here: bool
+    number: int
+
+    @property
+    def is_shown(self) -> bool:
+        """Whether it stands in the list, not in its fold: everywhere, the scope asked for, and those switched."""
+        return self.is_here or self.scope.kind == "global" or bool(self.row.own)
 
 
 class Bar(Struct, frozen=True):
@@ -149,6 +157,7 @@ def rule_page(request: OperatorRequest, rule_id: str) -> HttpResponse:
     effect = rule_use.effect(rule_id, scope.kind, scope.id)
     found = covered(rule_id)
     days = rule_use.by_day(rule_id, CHART_DAYS)
+    lines = _lines(rule, scope, settings)
     context: dict[str, Any] = {
         "section": "rules",
         "rule": rule,
@@ -167,12 +176,13 @@ def rule_page(request: OperatorRequest, rule_id: str) -> HttpResponse:
         "most": max(count for _, count in days),
         "first_day": days[0][0],
         "uses": rule_use.latest(rule_id, limit=RUNS_LISTED),
-        "lines": _lines(rule, scope, settings),
+        "lines": lines,
+        "folded": sum(not line.is_shown for line in lines),
         "effect": effect,
         "asking": ask if ask in STATES and ask != row.state else "",
         "lost": effect_of(row, scope, ask),
         "fired": fired,
-        "broken": rule_use.latest(rule_id, limit=3, only_breaking=True, scope=(scope.kind, scope.id)),
+        "broken": rule_use.newly_broken(rule_id, scope.kind, scope.id, limit=BROKEN_LISTED),
         "trail": trail(rule_id, limit=TRAIL_LISTED),
         "others": _other_scopes(rule),
         **switching(request),
@@ -185,13 +195,15 @@ def rule_page(request: OperatorRequest, rule_id: str) -> HttpResponse:
 
 def where(rule: RuleInfo) -> list[Where]:
     """The rule's targets, those with the same facts together."""
-    groups: dict[tuple[tuple[str, str], ...], dict[tuple[str, str], None]] = {}
+    groups: dict[tuple[tuple[str, str], ...], dict[str, list[Profile]]] = {}
     for concern in targets_of(rule.id):
-        facts = tuple(
-            (_FACTS.get(name, name.replace("_", " ")), _said(concern.profile, name)) for name in concern.reads
-        )
-        groups.setdefault(facts, {})[_title(concern.profile), _models(concern.profile)] = None
-    return [Where(list(facts), list(targets)) for facts, targets in groups.items()]
+        profile = concern.profile
+        facts = tuple((_FACTS.get(name, name.replace("_", " ")), _said(profile, name)) for name in concern.reads)
+        groups.setdefault(facts, {}).setdefault(_title(profile), []).append(profile)
+    return [
+        Where(list(facts), [(title, _models(profiles)) for title, profiles in targets.items()])
+        for facts, targets in groups.items()
+    ]
 
 
 def _title(profile: Profile) -> str:
@@ -199,8 +211,15 @@ def _title(profile: Profile) -> str:
     return f"{profile.title} chat" if chat and "chat" not in profile.title else profile.title
 
 
-def _models(profile: Profile) -> str:
-    return "all models" if profile.models == ("*",) else ", ".join(profile.models)
+def _models(profiles: Sequence[Profile]) -> str:
+    """The models of some families of one provider; its widest family takes every model that no other one names."""
+    named = [glob for profile in profiles for glob in profile.models if glob != "*"]
+    if not any(profile.models == ("*",) for profile in profiles):
+        return ", ".join(named)
+    first = profiles[0]
+    siblings = [p for p in PROFILES if (p.provider, p.protocol) == (first.provider, first.protocol)]
+    others = [glob for p in siblings if p not in profiles for glob in p.models]
+    return f"all models but {', '.join(others)}" if others else "all models"
 
 
 def _said(profile: Profile, name: str) -> str:
@@ -290,8 +309,14 @@ def _lines(rule: RuleInfo, here: Scope, settings: Sequence[RuleSettingItem]) -> 
     # Providers before agents, as they are looked up from the narrowest on.
     ordered = [("global", ""), *(key for kind in ("provider", "agent") for key in narrower if key[0] == kind)]
     return [
-        Line(Scope(*key), row_of(rule, Scope(*key), settings, {}), touched.get(key, Touched()), Scope(*key) == here)
-        for key in ordered[:SCOPES_LISTED]
+        Line(
+            Scope(*key),
+            row_of(rule, Scope(*key), settings, {}),
+            touched.get(key, Touched()),
+            is_here=Scope(*key) == here,
+            number=number,
+        )
+        for number, key in enumerate(ordered[:SCOPES_LISTED], start=1)
     ]
 
 

@@ -28,6 +28,7 @@ PAGE_BYTES = 120_000
 LISTS = ("messages", "input", "contents")
 """What protocols call the messages of a request."""
 _SNIPPET = 240
+_SYSTEM = ('"role": "system",', '"role": "developer",')
 _SIGNS: dict[Sign, str] = {"gone": "−", "add": "+", "chg": "~", "": ""}
 _SPOKEN: dict[Sign, str] = {"gone": "removed", "add": "added", "chg": "changed", "": ""}
 
@@ -255,6 +256,8 @@ class Request:
 
     def made(self, unit: str) -> Row:
         sent, hidden, size = self.sent([unit])
+        if self.order and unit == self.order[0] and any(line.text.strip() in _SYSTEM for line in self._lines[unit]):
+            return Row("frame", "Instructions", [], [], sent, hidden, size, (unit,))
         return Row("made", f"{spelt(unit)}, made for this call", [], [], sent, hidden, size, (unit,))
 
     def _shown(self, found: Sequence[Line]) -> tuple[list[Sent], int, int]:

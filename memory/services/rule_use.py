@@ -6,7 +6,7 @@ numbers, so that no page has to read the ledger's bodies.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from datetime import UTC, date, datetime, timedelta
 from typing import Any
 
@@ -219,14 +219,23 @@ def windows(rule: str, hours: Sequence[int]) -> list[Window]:
     return out
 
 
-def latest(
-    rule: str, *, limit: int = 10, only_breaking: bool = False, scope: tuple[str, str] = ("global", "")
-) -> list[Use]:
+def latest(rule: str, *, limit: int) -> list[Use]:
     """The newest runs in which a rule acted or reported."""
-    rows = _in_scope(RuleUse.objects.filter(rule=rule), rule, *scope)
-    if only_breaking:
-        rows = rows.filter(breaking__gt=0)
-    found = list(rows.order_by("-at")[:limit])
+    return _uses(RuleUse.objects.filter(rule=rule).order_by("-at")[:limit])
+
+
+def newly_broken(rule: str, scope: str, scope_id: str, *, limit: int, days: int = LATELY_DAYS) -> list[Use]:
+    """The newest threads that `effect` counts as broken, each by its newest run."""
+    since = timezone.now() - timedelta(days=days)
+    rows = _in_scope(RuleUse.objects.filter(rule=rule, at__gte=since, breaking__gt=0), rule, scope, scope_id)
+    newest: dict[str, RuleUse] = {}
+    for use in rows.exclude(thread_id="").order_by("-at")[: limit * 20]:
+        newest.setdefault(use.thread_id, use)
+    return _uses(list(newest.values())[:limit])
+
+
+def _uses(rows: Iterable[RuleUse]) -> list[Use]:
+    found = list(rows)
     titles = dict(Thread.objects.filter(id__in={use.thread_id for use in found}).values_list("id", "title"))
     return [
         Use(
