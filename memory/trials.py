@@ -29,9 +29,10 @@ from memory.providers.wire import Encoded, Settings, Tool
 class Trial(Struct, frozen=True):
     """An example made for one target.
 
-    `raw` is the request with the rule off, `cured` the one with it on, after its error where it waits for one. A
-    request that can't be written at all is None, and `raw_problem` says why. `changes` are those of the cured one;
-    `acts` says whether the rule made one of them, or asked for the repair.
+    `raw` is the last request that the pipeline makes with the rule off, `cured` the last one with it on: the second
+    one where the provider's error asks for the rule. A request that can't be written at all is None, and `raw_problem`
+    says why. `prompt` and `changes` are those of the cured one; `acts` says whether the rule made one of the changes,
+    or asked for the repair.
     """
 
     example: Example
@@ -40,20 +41,19 @@ class Trial(Struct, frozen=True):
     model_id: str
     raw: Encoded | None
     cured: Encoded | None
+    prompt: Prompt
     changes: tuple[Change, ...]
     acts: bool
     raw_problem: str = ""
-    cured_prompt: Prompt | None = None
-    """What `cured` was written from."""
 
 
 class _Sent(Struct, frozen=True):
     encoded: Encoded | None
+    prompt: Prompt
     changes: tuple[Change, ...]
     problem: str = ""
     asked: str = ""
     """The rule that asked for a second request."""
-    prompt: Prompt | None = None
 
 
 def trial_of(example: Example, *, provider: str = "", protocol: str = "", model_id: str = "") -> Trial:
@@ -62,12 +62,8 @@ def trial_of(example: Example, *, provider: str = "", protocol: str = "", model_
     protocol = protocol or example.protocol or entry_for(provider).protocol
     target = _Target(example, ModelRef(provider, model_id or example.model), protocol)
     without = dict.fromkeys(example.without, "off")
-    if example.error is None:
-        raw = target.first({**without, **dict.fromkeys((example.rule, *example.also_off), "off")})
-        cured = target.first(without)
-    else:
-        raw = target.first(without)
-        cured = target.after_error(without)
+    raw = target.last({**without, **dict.fromkeys((example.rule, *example.also_off), "off")})
+    cured = target.last(without)
     acts = cured.asked == example.rule or any(change.rule == example.rule for change in cured.changes)
     return Trial(
         example,
@@ -76,10 +72,10 @@ def trial_of(example: Example, *, provider: str = "", protocol: str = "", model_
         target.ref.model_id,
         raw.encoded,
         cured.encoded,
+        cured.prompt,
         cured.changes,
         acts,
         raw.problem,
-        cured.prompt,
     )
 
 
@@ -98,7 +94,7 @@ def trials_for(provider: str, protocol: str, model_id: str = "", rules: Iterable
             if (example.protocol or entry_for(example.provider).protocol) != protocol or not (own or model_id):
                 continue
             trial = trial_of(example, provider=provider, protocol=protocol, model_id=model_id)
-            if trial.acts and trial.cured is not None and (trial.raw is None or trial.raw.body != trial.cured.body):
+            if trial.acts and trial.raw and trial.cured and trial.raw.body != trial.cured.body:
                 out.append(trial)
                 break
     return out
@@ -118,16 +114,15 @@ class _Target:
             "call_settings": example.settings,
         }
 
-    def first(self, states: dict[str, str]) -> _Sent:
+    def last(self, states: dict[str, str]) -> _Sent:
+        """The last request of a run that meets the example's error once."""
         chain, listed = self._start(states)
-        return self._sent(chain, listed)
-
-    def after_error(self, states: dict[str, str]) -> _Sent:
-        chain, listed = self._start(states)
-        self._sent(chain, listed)
+        sent = self._sent(chain, listed)
+        if self.example.error is None:
+            return sent
         asked = chain.process_api_error(self._error(), listed, **self.common)
         if asked is None:
-            return _Sent(None, ())
+            return sent
         return msgspec.structs.replace(self._sent(chain, listed), asked=asked.retry.rule)
 
     def _start(self, states: dict[str, str]) -> tuple[Chain, MessageList]:
@@ -151,8 +146,8 @@ class _Target:
                 needs=result.needs,
             )
         except (EncodingError, UnicodeError) as error:
-            return _Sent(None, tuple(result.changes), str(error))
-        return _Sent(encoded, tuple(result.changes), prompt=result.prompt)
+            return _Sent(None, result.prompt, tuple(result.changes), str(error))
+        return _Sent(encoded, result.prompt, tuple(result.changes))
 
     def _prompt(self) -> Prompt | None:
         return prompt_from_json(self.example.prompt) if self.example.prompt else None

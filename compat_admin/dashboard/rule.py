@@ -39,6 +39,7 @@ from memory.profiles.profile import IdFormat, Profile
 from memory.queries import RuleSettingItem
 from memory.services import rule_use
 from memory.services.preview import of_trial
+from memory.services.probes import probes_of
 from memory.services.rule_use import Touched
 from memory.trials import Trial, trial_of
 
@@ -182,6 +183,7 @@ def rule_page(request: OperatorRequest, rule_id: str) -> HttpResponse:
         "asking": ask if ask in STATES and ask != row.state else "",
         "lost": effect_of(row, scope, ask),
         "fired": fired,
+        "probes": probes_of(rule_id),
         "broken": rule_use.newly_broken(rule_id, scope.kind, scope.id, limit=BROKEN_LISTED),
         "trail": trail(rule_id, limit=TRAIL_LISTED),
         "others": _other_scopes(rule),

@@ -10,6 +10,7 @@ from typing import Any
 from msgspec import Struct
 
 from memory.sandbox.anthropic_models import is_sealed, model_family, own_signature, text_digest, thinking_on, version
+from memory.sandbox.pictures import MOST_PIXELS, picture_of, too_long
 from memory.sandbox.wire import Refused
 
 _CACHE_MARKERS = 4
@@ -22,6 +23,8 @@ def check_conversation(body: dict[str, Any]) -> None:
     _check_texts(body)
     _check_pairs(body["messages"])
     _check_server_pairs(body["messages"])
+    _check_tools(body)
+    _check_pictures(body["messages"])
     _check_thinking(body)
     _check_end(body)
 
@@ -181,6 +184,47 @@ def _check_server_pairs(messages: list[dict[str, Any]]) -> None:
                             f" {block['tool_use_id']}. Each `{kind}` block must have a corresponding `{partner}` block"
                             " before it."
                         )
+
+
+def _check_tools(body: dict[str, Any]) -> None:
+    """Claude 3 wants tools declared where it reads of calls; later models are known to do without."""
+    if body.get("tools") or version(body["model"]) >= (4, 0):
+        return
+    if any(block["type"] in ("tool_use", "tool_result") for message in body["messages"] for block in _blocks(message)):
+        raise Refused("Requests which include `tool_use` or `tool_result` blocks must define tools")
+
+
+def _check_pictures(messages: list[dict[str, Any]]) -> None:
+    """Pictures in base64 are what they are said to be, and within the limits of pixels."""
+    found = list(_pictures(messages))
+    for place, source in found:
+        shown = picture_of(source["data"])
+        if shown is None:
+            continue
+        if shown.media_type != source["media_type"]:
+            raise Refused(
+                f"{place}.source.base64.data: The image was specified using the {source['media_type']} media type, but"
+                f" the image appears to be a {shown.media_type} image"
+            )
+        if limit := too_long(shown, len(found)):
+            of_many = " for many-image requests" if limit < MOST_PIXELS else ""
+            raise Refused(
+                f"{place}.source.base64.data: At least one of the image dimensions exceed max allowed size{of_many}:"
+                f" {limit} pixels"
+            )
+
+
+def _pictures(messages: list[dict[str, Any]]) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Place and source of every picture that is sent in base64."""
+    for index, message in enumerate(messages):
+        for at, block in enumerate(_blocks(message)):
+            place, inner = f"messages.{index}.content.{at}", [block]
+            if block["type"] == "tool_result" and isinstance(block.get("content"), list):
+                place, inner = f"{place}.tool_result.content", block["content"]
+            for k, one in enumerate(inner):
+                if one["type"] == "image" and one["source"]["type"] == "base64":
+                    where = place if one is block else f"{place}.{k}"
+                    yield f"{where}.image", one["source"]
 
 
 def _check_thinking(body: dict[str, Any]) -> None:

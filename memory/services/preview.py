@@ -97,11 +97,11 @@ def preview(
         system, read, read_from = _as_imported(given)
     elif imported is not None:
         read_from = (imported[0], "")
-        system, read, stored = _decoded(imported)
+        system, read, stored = decoded_body(imported)
         listed.add(stored[-last:] if last else stored, "memory")
     else:
         system = []
-        listed.add(_checked(messages or []), "memory")
+        listed.add(checked_messages(messages or []), "memory")
     if agent is not None:
         system = [agent.instructions] if agent.instructions else []
     for text in system:
@@ -187,8 +187,8 @@ class ShownTrial(Struct, frozen=True):
 
 def of_trial(trial: Trial) -> ShownTrial | None:
     """What a preview shows, of an example; None where its request can't be written, or no message of it is stored."""
-    encoded, prompt, messages = trial.cured, trial.cured_prompt, list(trial.example.messages)
-    if encoded is None or prompt is None or not messages:
+    encoded, prompt, messages = trial.cured, trial.prompt, list(trial.example.messages)
+    if encoded is None or not messages:
         return None
     result = PromptResult(prompt=prompt, changes=trial.changes)
     return ShownTrial(messages, placed(result, messages, encoded), encoded.body, _landed(result, encoded))
@@ -226,7 +226,7 @@ class _Window:
         return self._storage.load_messages(thread_id, resource_id, last=min(limits) if limits else None)
 
 
-def _checked(messages: Sequence[Mapping[str, Any]]) -> Sequence[Mapping[str, Any]]:
+def checked_messages(messages: Sequence[Mapping[str, Any]]) -> Sequence[Mapping[str, Any]]:
     """The messages, each with an id. Raises InvalidInput with every place that does not fit."""
     errors = []
     out = []
@@ -240,7 +240,8 @@ def _checked(messages: Sequence[Mapping[str, Any]]) -> Sequence[Mapping[str, Any
     return out
 
 
-def _decoded(imported: tuple[str, Mapping[str, Any]]) -> tuple[list[str], Settings, list[StoredMessage]]:
+def decoded_body(imported: tuple[str, Mapping[str, Any]]) -> tuple[list[str], Settings, list[StoredMessage]]:
+    """System texts, settings and stored messages of a provider's own request body. Raises InvalidInput."""
     protocol, body = imported
     if not isinstance(body, Mapping):
         raise InvalidInput("expected a request body", field="body")

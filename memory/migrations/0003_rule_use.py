@@ -6,7 +6,7 @@ from django.db import migrations, models
 
 class Migration(migrations.Migration):
     dependencies = [
-        ("memory", "0001_rows"),
+        ("memory", "0002_rule_probes"),
     ]
 
     operations = [
