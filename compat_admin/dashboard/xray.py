@@ -6,6 +6,7 @@ the history, a page holds only so many bytes: what does not fit is one link furt
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Literal
@@ -304,10 +305,18 @@ def shown_message(
         link=link,
         role=str(message.get("role", "")).capitalize(),
         model_id=model_id if isinstance(model_id, str) else "",
-        size=len(write_json(content).encode()),
+        size=_size_of(content),
         parts=_parts(content, notes),
         note=note,
     )
+
+
+def _size_of(content: Any) -> int:
+    try:
+        return len(write_json(content).encode())
+    except UnicodeError:
+        # Half a character, which only an example can still hold: the store mends it on the way in.
+        return len(json.dumps(content))
 
 
 def _parts(content: Mapping[str, Any], notes: Sequence[Note]) -> list[Stored]:

@@ -13,9 +13,9 @@ from typing import Any, cast
 from msgspec import Struct
 
 from memory.messages.prompt import File, Message, Options, Origin, Prompt, Reasoning, Text, ToolCall
-from memory.processors.compat.catalogue import RULES
+from memory.processors.compat.catalogue import RULES, waits_for_error
 from memory.processors.compat.faults import faults_of
-from memory.processors.compat.passes import CATALOGUE, Step
+from memory.processors.compat.passes import CATALOGUE, Step, overflow
 from memory.processors.compat.passes.call import Call
 from memory.processors.compat.passes.facts import Facts
 from memory.profiles import PROFILES, UNKNOWN
@@ -36,8 +36,6 @@ STEP_NAMES = (
 """The ten steps, in order; a step's number counts from 1."""
 
 _STEPS: dict[str, Step] = {step.fault: step for step in CATALOGUE}
-_BEHIND_AN_ERROR = ("context-overflow", "previous-id")
-"""What a call has to meet before these can be needed is no part of a history."""
 
 
 class Concern(Struct, frozen=True):
@@ -89,8 +87,9 @@ def _concerns() -> Iterator[Concern]:
 
 def _reads(step: Step, profile: Profile) -> tuple[str, ...] | None:
     """The facts a pass goes by at a target; None where it would never act there."""
-    if step.fault in _BEHIND_AN_ERROR:
-        return () if step.fault in profile.rules or step.fault == "context-overflow" else None
+    if waits_for_error(profile.rule(step.fault)):
+        # Nothing in a history tells whether its error will come: it concerns those whose error is known, or anybody's.
+        return () if step.fault in profile.rules or step.fault == overflow.FAULT else None
     for settings in _SETTINGS:
         watched = _Watched(profile)
         target, facts = cast(Profile, watched), _all_facts(settings)
