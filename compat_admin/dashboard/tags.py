@@ -21,7 +21,8 @@ from memory.processors.compat.catalogue import RULES
 register = template.Library()
 
 _UNITS = ("B", "KB", "MB", "GB", "TB")
-# Control characters that browsers swallow, half characters that no page can hold, and those that turn the reading order of what follows them round.
+# Control characters that browsers swallow, halves of characters, which no page can hold, and those that turn the
+# reading order of what follows them round.
 _ODD = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff\u202d\u202e\ufffd]")
 _BLANK_LINES = re.compile(r"\n(?:[ \t]*\n)+")
 
