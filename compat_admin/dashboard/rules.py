@@ -18,6 +18,7 @@ from memory.access import require
 from memory.errors import InvalidInput, NotFound
 from memory.messages.names import PROVIDERS
 from memory.models import Agent
+from memory.principal import can_be_looked_up
 from memory.processors.compat.catalogue import RULES, RuleInfo
 from memory.processors.compat.patterns import PATTERNS
 from memory.processors.compat.targets import STEP_NAMES, facts_for, step_of
@@ -258,7 +259,12 @@ def scope_of(text: str) -> Scope:
     kind, _, id_ = text.partition(":")
     if not text:
         return Scope()
-    if kind not in ("provider", "agent") or not id_ or (kind == "provider" and id_ not in PROVIDERS):
+    if (
+        kind not in ("provider", "agent")
+        or not id_
+        or not can_be_looked_up(id_)
+        or (kind == "provider" and id_ not in PROVIDERS)
+    ):
         raise InvalidInput("There is no such scope.", field="scope")
     return Scope(kind, id_)
 

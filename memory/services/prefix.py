@@ -11,6 +11,7 @@ from msgspec import Struct
 from memory.errors import InvalidInput
 from memory.messages.stored import decode_json
 from memory.models import Attempt
+from memory.principal import can_be_looked_up
 from memory.services.preview import Preview
 
 
@@ -28,6 +29,8 @@ class CacheBreak(Struct, frozen=True):
 
 def cache_break(thread_id: str, shown: Preview) -> CacheBreak | None:
     """The first difference to the thread's last answered request to the same model; None where its prefix is kept."""
+    if not can_be_looked_up(shown.model):
+        return None
     last = (
         Attempt.objects.filter(
             run__thread=thread_id,

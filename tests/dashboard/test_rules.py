@@ -186,7 +186,9 @@ class TestRulePage:
         # Counted, and said to be counted.
         assert "Nobody was called again" in everywhere
 
-    @pytest.mark.parametrize("path", ["no-such-rule/", f"{RULE}/?scope=provider:nobody", f"{RULE}/?scope=x"])
+    @pytest.mark.parametrize(
+        "path", ["no-such-rule/", f"{RULE}/?scope=provider:nobody", f"{RULE}/?scope=x", f"{RULE}/?scope=agent:%00"]
+    )
     def test_of_nonsense_says_so(self, pages: Client, path: str) -> None:
         assert pages.get(f"/rules/{path}").status_code in (400, 404)
 
