@@ -54,6 +54,8 @@ class Asked(Struct, frozen=True):
     step: int | None = None
     only: bool = False
     row: int = 0
+    names_agent: bool = False
+    """The agent is named in addresses even where it is none: without a word the thread's own counts."""
 
     @property
     def query(self) -> str:
@@ -74,7 +76,8 @@ class Asked(Struct, frozen=True):
         values |= changed
         if values["last"] == WINDOW:
             del values["last"]
-        return urlencode({name: value for name, value in values.items() if value}, doseq=True)
+        kept = {name: value for name, value in values.items() if value or (name == "agent" and self.names_agent)}
+        return urlencode(kept, doseq=True)
 
     @property
     def without_step(self) -> str:
@@ -119,7 +122,7 @@ def thread_preview(request: OperatorRequest, thread_id: str) -> HttpResponse:
             shown = _preview(request, asked, thread_id=thread.id, last=asked.last)
             context |= _result(shown, asked, labels=labels_of(thread, asked.last))
             if not context["wider"]:
-                context["cache_break"] = cache_break(thread.id, shown)
+                context["cache_break"] = cache_break(thread.id, asked.agent, shown)
     except (InvalidInput, EncodingError, NotFound) as error:
         status = 422
         context["error"] = str(error)
@@ -282,8 +285,9 @@ def _asked(
     thread_agent: str | None = None,
     last_provider: str = "",
 ) -> Asked:
-    """What the form says; where it says nothing, the agent's model, or the first provider the thread was not on."""
-    agent = values.get("agent", "")
+    """What the form says; where it says nothing, the thread's agent and its model, or the first provider the thread
+    was not on."""
+    agent = values.get("agent", thread_agent or "")
     model_of = {id_: model for id_, _, model in agents}
     own_provider, _, own_model = model_of.get(agent or thread_agent or "", "").partition("/")
     provider = values.get("provider", "") or (own_provider if own_provider in _speakable() else "")
@@ -303,9 +307,10 @@ def _asked(
         tuple(rule for rule in off if rule),
         max(1, window),
         at=values.get("at", ""),
-        step=int(step) if step.isascii() and step.isdigit() and int(step[:3]) <= OWN_STEP else None,
+        step=int(step) if step.isascii() and step.isdigit() and len(step) < 3 and int(step) <= OWN_STEP else None,
         only=values.get("only") == "1",
         row=int(row) if row.isascii() and row.isdigit() and len(row) < 8 else 0,
+        names_agent=bool(thread_agent),
     )
 
 

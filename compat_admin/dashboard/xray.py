@@ -385,8 +385,11 @@ def _fold(run: Sequence[Row]) -> Row:
     sent = [line for row in run for line in row.sent]
     hidden = sum(row.hidden_lines for row in run)
     first, last = messages[0].label, messages[-1].label
-    how = "as stored" if messages[0].role else "no change on record"
-    title = f"{first}, {how}" if len(run) == 1 else f"{first} to {last}, {len(run)} messages {how}"
+    title = first if len(run) == 1 else f"{first} to {last}, {len(run)} messages"
+    if not messages[0].role:
+        title += ", no change on record"
+    else:
+        title += ", as stored" if len(run) == 1 else " as stored"
     return Row(
         "same",
         title,

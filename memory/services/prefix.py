@@ -27,13 +27,17 @@ class CacheBreak(Struct, frozen=True):
     number: int
 
 
-def cache_break(thread_id: str, shown: Preview) -> CacheBreak | None:
-    """The first difference to the thread's last answered request to the same model; None where its prefix is kept."""
+def cache_break(thread_id: str, agent_id: str, shown: Preview) -> CacheBreak | None:
+    """The first difference to the thread's last answered request of this agent to the same model.
+
+    None where its prefix is kept, or where there was none.
+    """
     if not can_be_looked_up(shown.model):
         return None
     last = (
         Attempt.objects.filter(
             run__thread=thread_id,
+            run__agent=agent_id or None,
             provider=shown.provider,
             model_id=shown.model,
             protocol=shown.protocol,

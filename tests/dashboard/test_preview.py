@@ -12,7 +12,7 @@ from memory.messages.stored import write_json
 from memory.models import Message, MessageVersion, Thread
 from memory.processors.changes import Placed
 from memory.services.rules import switch_rule
-from tests.make import add_messages, caller, make_attempt, make_run, make_thread, message, text, tool_call
+from tests.make import add_messages, caller, make_agent, make_attempt, make_run, make_thread, message, text, tool_call
 
 KIMI = {"provider": "moonshot", "protocol": "openai-chat", "modelId": "kimi-k2"}
 OPENAI_BODY = {
@@ -234,6 +234,17 @@ class TestThreadPreview:
         assert "With 1 rule off there is no request" in shown
         assert f'href="/threads/{thread.id}/preview/?provider=openai&amp;model=gpt-5"' in shown
 
+    def test_is_of_the_thread_s_own_agent_where_none_is_named(self, pages: Client) -> None:
+        agent = make_agent(instructions="You sell tickets.", model="anthropic/claude-opus-4-6")
+        thread = make_thread(agent=agent, messages=1)
+        address = f"/threads/{thread.id}/preview/"
+
+        assert "You sell tickets." in pages.get(address).content.decode()
+        without = pages.get(f"{address}?agent=").content.decode()
+        assert "You sell tickets." not in without
+        # Links of a look without it stay without it.
+        assert f"{address}request/?provider=anthropic&amp;model=claude-opus-4-6&amp;agent=" in without
+
     def test_links_every_change_to_its_rule(self, pages: Client) -> None:
         thread = foreign_thread()
 
@@ -323,7 +334,7 @@ class TestPastAttempt:
         shown = pages.get(f"/threads/{thread.id}/preview/?at={at}").content.decode()
 
         assert shown.index('id="c1"') < shown.index('id="c2"') < shown.index("The exact JSON")
-        assert "Not sent" in shown
+        assert "The marked parts were not sent" in shown
 
     def test_is_chosen_from_the_list(self, pages: Client) -> None:
         thread = foreign_thread()
