@@ -257,28 +257,37 @@ class RuleSetting(models.Model):
 
 
 class RuleUse(models.Model):
-    """What a rule did in a run, counted as its attempts are recorded, so that no page has to read attempts.
+    """When a rule last acted in a thread for a target, noted as attempts are recorded: what pages of rules count.
 
-    `thread_id` and `agent_id` are plain texts: these rows are counted, never joined.
+    One row however often the thread runs. `thread_id`, `run_id` and `agent_id` are plain texts: counted, never joined.
     """
 
     rule = models.CharField(max_length=100)
-    run = models.ForeignKey(Run, on_delete=models.CASCADE, related_name="rule_uses", db_index=False)
     thread_id = models.CharField(max_length=128, default="", blank=True)
-    agent_id = models.CharField(max_length=128, default="", blank=True)
     provider = models.CharField(max_length=64)
-    at = models.DateTimeField(help_text="when it last acted or reported")
-    requests = models.PositiveIntegerField(default=0, help_text="attempts it changed")
-    changes = models.PositiveIntegerField(default=0)
-    breaking = models.PositiveIntegerField(default=0, help_text="changes without which the target refuses")
-    findings = models.PositiveIntegerField(default=0, help_text="changes it only reported")
+    agent_id = models.CharField(max_length=128, default="", blank=True)
+    at = models.DateTimeField(help_text="when it last did anything")
+    run_id = models.CharField(max_length=64, help_text="in which run that was")
+    changes = models.PositiveIntegerField(default=0, help_text="by the last request")
+    findings = models.PositiveIntegerField(default=0, help_text="for the last request")
+    changed_at = models.DateTimeField(null=True)
+    mended_at = models.DateTimeField(null=True, help_text="last change without which the target refuses")
+    reported_at = models.DateTimeField(null=True)
 
     class Meta:
-        constraints = [models.UniqueConstraint(fields=["run", "rule"], name="rule_use_in_run")]
-        indexes = [models.Index(fields=["rule", "-at"], name="rule_use_by_time")]
+        constraints = [
+            models.UniqueConstraint(fields=["thread_id", "rule", "provider", "agent_id"], name="rule_use_in_thread")
+        ]
+        indexes = [
+            # All that is counted stands in it, so that counting reads no row.
+            models.Index(
+                fields=["rule", "-at", "thread_id", "provider", "agent_id", "changed_at", "mended_at", "reported_at"],
+                name="rule_use_by_time",
+            )
+        ]
 
     def __str__(self) -> str:
-        return f"{self.rule} in {self.run_id}"
+        return f"{self.rule} in {self.thread_id}"
 
 
 class RuleDay(models.Model):

@@ -43,7 +43,7 @@ from memory.services.probes import probes_of
 from memory.services.rule_use import Touched
 from memory.trials import Trial, trial_of
 
-HOURS = (24, 7 * 24, 30 * 24)
+WINDOWS = (1, 7, 30)
 CHART_DAYS = 30
 RUNS_LISTED = 8
 TRAIL_LISTED = 10
@@ -171,7 +171,7 @@ def rule_page(request: OperatorRequest, rule_id: str) -> HttpResponse:
         "examples": [_shown(trial_of(each), i) for i, each in enumerate(examples_for(rule_id)[:2], 1)],
         "covered": found,
         "tests": found.tests[:TESTS_LISTED] if found else (),
-        "windows": zip(("24 h", "7 d", "30 d"), rule_use.windows(rule_id, HOURS), strict=True),
+        "windows": rule_use.windows(rule_id, WINDOWS),
         "bars": bars(days),
         "days_listed": [day for day in reversed(days) if day[1]],
         "most": max(count for _, count in days),

@@ -1,7 +1,7 @@
-"""How often rules act: counted where attempts are recorded, read by the pages of rules.
+"""How often rules act: noted where attempts are recorded, read by the pages of rules.
 
-Counts of a day and a target outlive their threads; what a rule did in a run goes with it. Both are rows of a few
-numbers, so that no page has to read the ledger's bodies.
+Days count requests and changes for each target and outlive their threads; a thread's row says when a rule last acted
+in it. So no page has to read the ledger, whatever its size.
 """
 
 from __future__ import annotations
@@ -21,11 +21,12 @@ from memory.processors.compat.catalogue import RULES
 from memory.processors.compat.targets import step_of
 
 LATELY_DAYS = 7
-_NOTHING_DONE = {"requests": 0, "changes": 0, "breaking": 0, "findings": 0}
+KNOWN_DAYS = 30
+"""How far back lists look for the last time."""
 
 
 class Fired(Struct, frozen=True):
-    """How often a rule acted in some days: requests it changed, changes, changes it only reported."""
+    """How often a rule acted lately: requests it changed, changes, changes it only reported; and when it last did."""
 
     requests: int = 0
     changes: int = 0
@@ -34,20 +35,20 @@ class Fired(Struct, frozen=True):
 
 
 class Window(Struct, frozen=True):
-    """What a rule did since a moment: `threads` and `runs` are those whose requests it changed."""
+    """What a rule did in some days: threads to the hour, requests, changes and findings by whole days (UTC)."""
 
+    days: int
+    threads: int
     requests: int
     changes: int
-    threads: int
-    runs: int
     findings: int
 
 
 class Effect(Struct, frozen=True):
     """The last days of a rule in one scope, in threads, from what the ledger recorded; nothing was tried again.
 
-    `seen`: threads with runs; `changed`: their requests were changed by the rule; `broken`: with a change without
-    which, by the rule's own word, the target refuses; `reported`: the rule would have changed them.
+    `seen`: threads that were active; `changed`: their requests were changed by the rule; `broken`: with a change
+    without which, by the rule's own word, the target refuses; `reported`: the rule would have changed them.
     """
 
     days: int
@@ -94,17 +95,23 @@ class Touched(Struct, frozen=True):
 
 
 class Use(Struct, frozen=True):
-    """What a rule did in one run."""
+    """The last time a rule acted or reported in a thread."""
 
     run_id: str
     thread_id: str
     thread_title: str
-    agent_id: str
     provider: str
     at: datetime
     changes: int
-    breaking: int
     findings: int
+
+
+class _Done(Struct):
+    """What a rule did to one request."""
+
+    changes: int = 0
+    mended: int = 0
+    findings: int = 0
 
 
 def record(
@@ -120,69 +127,77 @@ def record(
 
     `asked` is what asked for another attempt: a rule that repairs the thread leaves no change behind in a request.
     """
-    done: dict[str, dict[str, int]] = {}
+    done: dict[str, _Done] = {}
     for change in changes:
-        counts = done.setdefault(change.rule[:100], dict(_NOTHING_DONE))
-        counts["requests"] = 1
-        counts["changes"] += 1
-        counts["breaking"] += change.severity == "breaks"
+        counts = done.setdefault(change.rule[:100], _Done())
+        counts.changes += 1
+        counts.mended += change.severity == "breaks"
     for finding in findings:
-        done.setdefault(finding.rule[:100], dict(_NOTHING_DONE))["findings"] += 1
+        done.setdefault(finding.rule[:100], _Done()).findings += 1
     if asked in RULES and step_of(asked) is None:
-        done[asked] = {"requests": 1, "changes": 1, "breaking": 1, "findings": 0}
+        done[asked] = _Done(changes=1, mended=1)
     # In one order everywhere, so that two runs never wait for each other's rows.
     for rule, counts in sorted(done.items()):
-        numbers = [counts[name] for name in ("requests", "changes", "breaking", "findings")]
-        key = [rule, run.id, run.thread_id or "", run.agent_id or "", run.provider, at]
-        target = [at.astimezone(UTC).date(), rule, run.provider, protocol, at]
+        changed_at, mended_at = at if counts.changes else None, at if counts.mended else None
+        reported_at = at if counts.findings else None
+        key = [rule, run.thread_id or "", run.provider, run.agent_id or ""]
+        last = [at, run.id, counts.changes, counts.findings, changed_at, mended_at, reported_at]
+        day = [at.astimezone(UTC).date(), rule, run.provider, protocol, at]
         with connection.cursor() as cursor:
-            cursor.execute(_ADD_USE, [_plain(value) for value in (*key, *numbers)])
-            cursor.execute(_ADD_DAY, [_plain(value) for value in (*target, numbers[0], numbers[1], numbers[3])])
+            cursor.execute(_NOTE_USE, _plain(key + last))
+            cursor.execute(_ADD_DAY, _plain([*day, int(counts.changes > 0), counts.changes, counts.findings]))
 
 
-def _plain(value: Any) -> Any:
-    if isinstance(value, datetime):
-        return connection.ops.adapt_datetimefield_value(value)
-    return connection.ops.adapt_datefield_value(value) if isinstance(value, date) else value
+def _plain(values: Sequence[Any]) -> list[Any]:
+    """Values as the database's own driver takes them."""
+    ops = connection.ops
+    return [
+        ops.adapt_datetimefield_value(value)
+        if isinstance(value, datetime)
+        else ops.adapt_datefield_value(value)
+        if isinstance(value, date)
+        else value
+        for value in values
+    ]
 
 
-def _added(table: str, key: str, names: Sequence[str], moment: str, counts: Sequence[str]) -> str:
-    """An INSERT that adds to the counts of a row that is there: no ORM call adds and inserts in one statement."""
-    columns = [*names, *counts]
-    sums = ", ".join(f"{name} = {table}.{name} + EXCLUDED.{name}" for name in counts)
-    return (
-        f"INSERT INTO {table} ({', '.join(columns)}) VALUES ({', '.join(['%s'] * len(columns))}) "
-        f"ON CONFLICT ({key}) DO UPDATE SET {moment} = EXCLUDED.{moment}, {sums}"
-    )
-
-
-_ADD_USE = _added(
-    "memory_ruleuse",
-    "run_id, rule",
-    ("rule", "run_id", "thread_id", "agent_id", "provider", "at"),
-    "at",
-    ("requests", "changes", "breaking", "findings"),
-)
-_ADD_DAY = _added(
-    "memory_ruleday",
-    "day, rule, provider, protocol",
-    ("day", "rule", "provider", "protocol", "last_at"),
-    "last_at",
-    ("requests", "changes", "findings"),
-)
+# No ORM call inserts a row or adds to the one that is there in one statement.
+_NOTE_USE = """
+INSERT INTO memory_ruleuse
+    (rule, thread_id, provider, agent_id, at, run_id, changes, findings, changed_at, mended_at, reported_at)
+VALUES (%s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s)
+ON CONFLICT (thread_id, rule, provider, agent_id) DO UPDATE SET
+    at = EXCLUDED.at, run_id = EXCLUDED.run_id, changes = EXCLUDED.changes, findings = EXCLUDED.findings,
+    changed_at = COALESCE(EXCLUDED.changed_at, memory_ruleuse.changed_at),
+    mended_at = COALESCE(EXCLUDED.mended_at, memory_ruleuse.mended_at),
+    reported_at = COALESCE(EXCLUDED.reported_at, memory_ruleuse.reported_at)
+"""
+_ADD_DAY = """
+INSERT INTO memory_ruleday (day, rule, provider, protocol, last_at, requests, changes, findings)
+VALUES (%s, %s, %s, %s, %s, %s, %s, %s)
+ON CONFLICT (day, rule, provider, protocol) DO UPDATE SET
+    last_at = EXCLUDED.last_at,
+    requests = memory_ruleday.requests + EXCLUDED.requests,
+    changes = memory_ruleday.changes + EXCLUDED.changes,
+    findings = memory_ruleday.findings + EXCLUDED.findings
+"""
 
 
 # Reads
 
 
 def fired(days: int = LATELY_DAYS) -> dict[str, Fired]:
-    """By rule: what it did in the last days (whole ones, UTC, today among them), and when it last did anything."""
-    since = _first_day(days)
-    rows = RuleDay.objects.values_list("rule").annotate(
-        of_requests=Sum("requests", filter=Q(day__gte=since), default=0),
-        of_changes=Sum("changes", filter=Q(day__gte=since), default=0),
-        of_findings=Sum("findings", filter=Q(day__gte=since), default=0),
-        newest=Max("last_at"),
+    """By rule: what it did in the last days (whole ones, UTC, today among them); its last time within `KNOWN_DAYS`."""
+    lately = Q(day__gte=_first_day(days))
+    rows = (
+        RuleDay.objects.filter(day__gte=_first_day(KNOWN_DAYS))
+        .values_list("rule")
+        .annotate(
+            of_requests=Sum("requests", filter=lately, default=0),
+            of_changes=Sum("changes", filter=lately, default=0),
+            of_findings=Sum("findings", filter=lately, default=0),
+            newest=Max("last_at"),
+        )
     )
     return {rule: Fired(*counts) for rule, *counts in rows}
 
@@ -193,7 +208,7 @@ def fired_by_target(days: int = LATELY_DAYS) -> dict[tuple[str, str, str], int]:
     return {(rule, provider, protocol): count for rule, provider, protocol, count in rows.annotate(Sum("requests"))}
 
 
-def by_day(rule: str, days: int = 30) -> list[tuple[date, int]]:
+def by_day(rule: str, days: int = KNOWN_DAYS) -> list[tuple[date, int]]:
     """Requests that a rule changed on each of the last days, oldest first."""
     first = _first_day(days)
     rows = RuleDay.objects.filter(rule=rule, day__gte=first).values_list("day").annotate(Sum("requests"))
@@ -201,40 +216,43 @@ def by_day(rule: str, days: int = 30) -> list[tuple[date, int]]:
     return [(day, known.get(day, 0)) for day in (first + timedelta(days=i) for i in range(days))]
 
 
-def windows(rule: str, hours: Sequence[int]) -> list[Window]:
-    """What a rule did in the last hours, for each length."""
+def windows(rule: str, lengths: Sequence[int]) -> list[Window]:
+    """What a rule did in the last days, for each number of days."""
+    sums: dict[str, Any] = {}
+    for days in lengths:
+        within = Q(day__gte=_first_day(days))
+        for name in ("requests", "changes", "findings"):
+            sums[f"{name}_{days}"] = Sum(name, filter=within, default=0)
+    counts = RuleDay.objects.filter(rule=rule, day__gte=_first_day(max(lengths))).aggregate(**sums)
     now = timezone.now()
-    out = []
-    for length in hours:
-        found = RuleUse.objects.filter(rule=rule, at__gte=now - timedelta(hours=length))
-        acted = Q(requests__gt=0)
-        sums = found.aggregate(
-            of_requests=Sum("requests", default=0),
-            of_changes=Sum("changes", default=0),
-            of_threads=Count("thread_id", distinct=True, filter=acted & ~Q(thread_id="")),
-            of_runs=Count("id", filter=acted),
-            of_findings=Sum("findings", default=0),
+    return [
+        Window(
+            days=days,
+            threads=_changed_since(rule, now - timedelta(days=days)),
+            requests=counts[f"requests_{days}"],
+            changes=counts[f"changes_{days}"],
+            findings=counts[f"findings_{days}"],
         )
-        out.append(Window(**{name.removeprefix("of_"): count for name, count in sums.items()}))
-    return out
+        for days in lengths
+    ]
 
 
 def latest(rule: str, *, limit: int) -> list[Use]:
-    """The newest runs in which a rule acted or reported."""
-    return _uses(RuleUse.objects.filter(rule=rule).order_by("-at")[:limit])
+    """The newest threads in which a rule acted or reported, each with the run in which it last did."""
+    return _shown(RuleUse.objects.filter(rule=rule).order_by("-at")[:limit])
 
 
 def newly_broken(rule: str, scope: str, scope_id: str, *, limit: int, days: int = LATELY_DAYS) -> list[Use]:
-    """The newest threads that `effect` counts as broken, each by its newest run."""
+    """The newest threads that `effect` counts as broken."""
     since = timezone.now() - timedelta(days=days)
-    rows = _in_scope(RuleUse.objects.filter(rule=rule, at__gte=since, breaking__gt=0), rule, scope, scope_id)
+    rows = _in_scope(_uses_since(rule, since), rule, scope, scope_id).filter(mended_at__gte=since)
     newest: dict[str, RuleUse] = {}
-    for use in rows.exclude(thread_id="").order_by("-at")[: limit * 20]:
+    for use in rows.order_by("-at")[: limit * 5]:
         newest.setdefault(use.thread_id, use)
-    return _uses(list(newest.values())[:limit])
+    return _shown(list(newest.values())[:limit])
 
 
-def _uses(rows: Iterable[RuleUse]) -> list[Use]:
+def _shown(rows: Iterable[RuleUse]) -> list[Use]:
     found = list(rows)
     titles = dict(Thread.objects.filter(id__in={use.thread_id for use in found}).values_list("id", "title"))
     return [
@@ -242,11 +260,9 @@ def _uses(rows: Iterable[RuleUse]) -> list[Use]:
             use.run_id,
             use.thread_id,
             titles.get(use.thread_id, ""),
-            use.agent_id,
             use.provider,
             use.at,
             use.changes,
-            use.breaking,
             use.findings,
         )
         for use in found
@@ -256,15 +272,14 @@ def _uses(rows: Iterable[RuleUse]) -> list[Use]:
 def effect(rule: str, scope: str, scope_id: str, days: int = LATELY_DAYS) -> Effect:
     """What a switch of this scope decided in the last days. Uses that a narrower switch decides are left out."""
     since = timezone.now() - timedelta(days=days)
-    uses = _in_scope(RuleUse.objects.filter(rule=rule, at__gte=since), rule, scope, scope_id).exclude(thread_id="")
-    counts = uses.aggregate(**_thread_counts())
-    runs = Run.objects.filter(created_at__gte=since, thread__isnull=False)
+    uses = _in_scope(_uses_since(rule, since), rule, scope, scope_id)
+    counts = uses.aggregate(**_thread_counts(since))
+    active = Thread.objects.filter(last_activity_at__gte=since)
     if scope == "provider":
-        runs = runs.filter(provider=scope_id)
+        active = active.filter(last_provider=scope_id)
     elif scope == "agent":
-        runs = runs.filter(agent=scope_id)
-    seen = runs.aggregate(count=Count("thread", distinct=True))["count"]
-    return Effect(days=days, seen=max(seen, counts["changed"], counts["reported"]), **counts)
+        active = active.filter(agent=scope_id)
+    return Effect(days=days, seen=max(active.count(), counts["changed"], counts["reported"]), **counts)
 
 
 def touched(rule: str, days: int = LATELY_DAYS) -> dict[tuple[str, str], Touched]:
@@ -273,21 +288,32 @@ def touched(rule: str, days: int = LATELY_DAYS) -> dict[tuple[str, str], Touched
     Only scopes in whose runs it acted or reported. Uses that a narrower switch decides are left out, as in `effect`.
     """
     since = timezone.now() - timedelta(days=days)
-    uses = RuleUse.objects.filter(rule=rule, at__gte=since).exclude(thread_id="")
+    uses = _uses_since(rule, since)
     found: dict[tuple[str, str], Touched] = {}
-    for scope, fields in (("global", ()), ("provider", ("provider",)), ("agent", ("agent_id",))):
+    for scope, field in (("global", "rule"), ("provider", "provider"), ("agent", "agent_id")):
         scoped = uses if scope == "agent" else uses.exclude(agent_id__in=_switched(rule, "agent"))
         if scope == "global":
             scoped = scoped.exclude(provider__in=_switched(rule, "provider"))
-        rows = scoped.order_by().values_list(*fields or ("rule",)).annotate(**_thread_counts())
-        found |= {(scope, key if fields else ""): Touched(*counts) for key, *counts in rows if key}
+        rows = scoped.order_by().values_list(field).annotate(**_thread_counts(since))
+        found |= {(scope, "" if scope == "global" else key): Touched(*counts) for key, *counts in rows if key}
     return found
 
 
-def _thread_counts() -> dict[str, Count]:
+def _changed_since(rule: str, since: datetime) -> int:
+    changed = _uses_since(rule, since).filter(changed_at__gte=since)
+    return int(changed.aggregate(count=Count("thread_id", distinct=True))["count"])
+
+
+def _uses_since(rule: str, since: datetime) -> QuerySet[RuleUse]:
+    return RuleUse.objects.filter(rule=rule, at__gte=since).exclude(thread_id="")
+
+
+def _thread_counts(since: datetime) -> dict[str, Count]:
     """Threads whose requests were changed, were changed where the target refuses, would have been changed."""
-    filters = {"changed": Q(changes__gt=0), "broken": Q(breaking__gt=0), "reported": Q(findings__gt=0)}
-    return {name: Count("thread_id", distinct=True, filter=condition) for name, condition in filters.items()}
+    times = {"changed": "changed_at", "broken": "mended_at", "reported": "reported_at"}
+    return {
+        name: Count("thread_id", distinct=True, filter=Q(**{f"{field}__gte": since})) for name, field in times.items()
+    }
 
 
 def _switched(rule: str, scope: str) -> QuerySet[RuleSetting, str]:

@@ -43,7 +43,7 @@ def test_the_matrix_is_walked_by_arrows_to_a_rule_that_is_switched_off_and_undon
 
     expect(site.get_by_role("heading", level=1)).to_contain_text("Tool call ids")
     switch = site.locator("#switch")
-    expect(switch).to_contain_text("1 of 1 thread would break.")
+    expect(switch).to_contain_text("1 of 1 active thread would break.")
     switch.locator("li.here").get_by_role("button", name="off").click()
     expect(switch.get_by_role("heading", name=f"Switch off {RULE} for anthropic?")).to_be_visible()
     assert not RuleSetting.objects.exists()
@@ -67,7 +67,7 @@ def test_a_row_asks_in_its_place_and_can_be_left_as_it_is(site: Page) -> None:
     site.goto("/rules/")
     row = site.locator(f"#rule-{RULE}")
     row.get_by_role("button", name="off", exact=True).click()
-    expect(row).to_contain_text("1 of 1 thread would break.")
+    expect(row).to_contain_text("1 of 1 active thread would break.")
 
     row.get_by_role("link", name="Keep it on").click()
     expect(row).not_to_contain_text("would break")
@@ -116,7 +116,7 @@ def test_a_rule_is_asked_for_and_switched_without_script(site: Page) -> None:
     site.goto("/rules/")
     site.locator(f"#rule-{RULE}").get_by_role("button", name="off").click()
 
-    expect(site.locator("#switch")).to_contain_text("1 of 1 thread would break.")
+    expect(site.locator("#switch")).to_contain_text("1 of 1 active thread would break.")
     site.get_by_role("button", name="Switch off everywhere").click()
     expect(site.locator(".notice")).to_contain_text(f"{RULE} is off everywhere.")
     assert switches_for("anthropic") == {RULE: "off"}

@@ -150,8 +150,9 @@ class TestRulePage:
 
         shown = pages.get(f"/rules/{RULE}/").content.decode()
 
-        assert "1 request in 1 thread, 1 change" in shown
-        assert "2 requests in 2 threads, 2 changes" in shown
+        assert "1<small>thread</small>" in shown
+        assert "2<small>threads</small>" in shown
+        assert "2 requests, 2 changes" in shown
         assert "the parcel" in shown
         assert 'href="/runs/run-' in shown
 
@@ -180,9 +181,9 @@ class TestRulePage:
         everywhere = pages.get(f"/rules/{RULE}/").content.decode()
         bedrock = pages.get(f"/rules/{RULE}/?scope=provider:bedrock").content.decode()
 
-        assert "1 of 2 threads would break." in everywhere
+        assert "1 of 2 active threads would break." in everywhere
         assert f"/threads/{thread_id}/preview/?provider=anthropic&amp;off={RULE}" in everywhere
-        assert "1 of 1 thread would be sent differently." in bedrock
+        assert "1 of 1 active thread would be sent differently." in bedrock
         # Counted, and said to be counted.
         assert "Nobody was called again" in everywhere
 
@@ -196,11 +197,11 @@ class TestRulePage:
         self, pages: Client, django_assert_num_queries: Any
     ) -> None:
         act()
-        with django_assert_num_queries(21):
+        with django_assert_num_queries(22):
             pages.get(f"/rules/{RULE}/")
         for _ in range(10):
             act(agent=make_agent())
-        with django_assert_num_queries(21):
+        with django_assert_num_queries(22):
             pages.get(f"/rules/{RULE}/")
 
 
@@ -234,7 +235,7 @@ class TestSwitch:
         elsewhere = self.switch(pages, state="off")
 
         assert not RuleSetting.objects.exists()
-        assert "1 of 1 thread would break." in in_row
+        assert "1 of 1 active thread would break." in in_row
         assert 'name="confirm"' in in_row
         assert elsewhere["Location"] == f"/rules/{RULE}/?scope=&ask=off#switch"
         assert "Reason, kept in the audit log" in pages.get(elsewhere["Location"]).content.decode()

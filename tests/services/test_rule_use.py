@@ -33,16 +33,29 @@ def act(run: Run, *changes: Placed, findings: tuple[Finding, ...] = (), days_ago
 
 @pytest.mark.django_db
 class TestRecord:
-    def test_counts_requests_and_changes_of_a_run_by_rule(self) -> None:
-        run = make_run(make_thread())
+    def test_notes_when_a_rule_last_acted_in_a_thread(self) -> None:
+        thread = make_thread()
+        first, second = make_run(thread), make_run(thread)
 
-        act(run, change(), change(severity="degrades"), change("anthropic-empty-text"))
-        act(run, change(), findings=(finding("any-blank-text"),))
+        act(first, change(), change(severity="degrades"), change("anthropic-empty-text", "degrades"), days_ago=2)
+        act(second, change(severity="degrades"), findings=(finding("any-blank-text"),))
 
-        counted = {
-            use.rule: (use.requests, use.changes, use.breaking, use.findings) for use in RuleUse.objects.filter(run=run)
-        }
-        assert counted == {RULE: (2, 3, 2, 0), "anthropic-empty-text": (1, 1, 1, 0), "any-blank-text": (0, 0, 0, 1)}
+        used = {use.rule: use for use in RuleUse.objects.all()}
+        assert set(used) == {RULE, "anthropic-empty-text", "any-blank-text"}
+        # One row a thread; what was mended before stays known though the last change mended nothing.
+        charset = used[RULE]
+        assert (charset.run_id, charset.changes, charset.thread_id) == (second.id, 1, thread.id)
+        assert charset.mended_at is not None and charset.changed_at is not None
+        assert charset.mended_at < charset.changed_at
+        assert used["anthropic-empty-text"].mended_at is None
+        assert (used["any-blank-text"].changed_at, used["any-blank-text"].findings) == (None, 1)
+
+    def test_keeps_targets_and_agents_of_a_thread_apart(self) -> None:
+        thread, agent = make_thread(), make_agent()
+        for fields in ({}, {"provider": "bedrock"}, {"agent": agent}, {"agent": agent}):
+            act(make_run(thread, **fields), change())
+
+        assert RuleUse.objects.count() == 3
 
     def test_counts_days_for_each_target(self) -> None:
         thread = make_thread()
@@ -65,11 +78,27 @@ class TestRecord:
         assert RuleDay.objects.get().day == at.date()
 
     def test_old_days_count_no_more_but_the_last_time_is_known(self) -> None:
-        act(make_run(make_thread()), change(), days_ago=40)
-
+        act(make_run(make_thread()), change(), days_ago=20)
         assert rule_use.fired()[RULE].requests == 0
         assert rule_use.fired()[RULE].last_at is not None
-        assert [window.requests for window in rule_use.windows(RULE, (24, 24 * 50))] == [0, 1]
+
+        act(make_run(make_thread()), change("any-blank-text"), days_ago=40)
+        assert "any-blank-text" not in rule_use.fired()
+
+    def test_windows_count_threads_requests_and_changes(self) -> None:
+        thread = make_thread()
+        act(make_run(thread), change(), days_ago=9)
+        act(make_run(make_thread()), change(), change(), days_ago=3)
+        for _ in range(2):
+            act(make_run(thread), change(), findings=(finding(),))
+
+        found = rule_use.windows(RULE, (1, 7, 30))
+
+        assert [(w.threads, w.requests, w.changes, w.findings) for w in found] == [
+            (1, 2, 2, 2),
+            (2, 3, 4, 2),
+            (2, 4, 5, 2),
+        ]
 
     def test_a_repair_of_the_thread_counts_though_it_changes_no_request(self) -> None:
         act(make_run(make_thread()), asked="anthropic-tool-id-format")
@@ -92,11 +121,10 @@ class TestRecord:
 @pytest.mark.django_db
 class TestEffect:
     def test_tells_threads_that_would_break_from_those_that_would_only_be_sent_differently(self) -> None:
-        broken, fine, untouched = make_thread(), make_thread(), make_thread()
+        broken, fine, _ = make_thread(), make_thread(), make_thread()
         for _ in range(2):
             act(make_run(broken), change(), change())
         act(make_run(fine), change(severity="degrades"))
-        make_run(untouched)
 
         found = rule_use.effect(RULE, "global", "")
 
@@ -119,7 +147,8 @@ class TestEffect:
         agent = make_agent()
         act(make_run(make_thread(), agent=agent), change())
         act(make_run(make_thread(), provider="bedrock"), change())
-        make_run(make_thread(), provider="bedrock")
+        make_thread(last_provider="bedrock")
+        make_thread(last_provider="bedrock")
 
         assert rule_use.effect(RULE, "agent", agent.id) == Effect(days=7, seen=1, changed=1, broken=1, reported=0)
         assert rule_use.effect(RULE, "provider", "bedrock") == Effect(days=7, seen=2, changed=1, broken=1, reported=0)
@@ -153,8 +182,9 @@ class TestRun:
 
         result = runs.generate(caller(), agent.id, request)
 
-        use = RuleUse.objects.get(run=result.run_id, rule=RULE)
-        assert (use.requests, use.changes, use.breaking) == (1, 1, 1)
+        use = RuleUse.objects.get(run_id=result.run_id, rule=RULE)
+        assert use.changes == 1
+        assert use.mended_at == use.changed_at
         assert (use.thread_id, use.agent_id, use.provider) == (thread.id, "bot", "anthropic")
         assert rule_use.fired_by_target()[RULE, "anthropic", "anthropic-messages"] == 1
 
@@ -169,4 +199,4 @@ class TestRun:
         result = runs.generate(caller(), "bot", runs.GenerateRequest(messages="And?", thread_id=thread.id))
 
         assert result.status == "succeeded"
-        assert RuleUse.objects.get(run=result.run_id, rule="anthropic-tool-id-format").breaking == 1
+        assert RuleUse.objects.get(run_id=result.run_id, rule="anthropic-tool-id-format").mended_at is not None
