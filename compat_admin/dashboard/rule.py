@@ -144,6 +144,8 @@ class ShownExample(Struct, frozen=True):
     prefix: str
     """Put before the ids of its changes: a page may hold two examples."""
     raw_lines: list[tuple[str, str]]
+    changes_request: bool
+    """Whether the rule's own changes stand in the x-ray; a repair of the thread shows in the lines only."""
 
 
 def rule_page(request: OperatorRequest, rule_id: str) -> HttpResponse:
@@ -209,19 +211,21 @@ def where(rule: RuleInfo) -> list[Where]:
 
 
 def _title(profile: Profile) -> str:
+    if not profile.provider:
+        return "any other provider"
     chat = profile.protocol == "openai-chat" and profile.provider in ("azure", "openai")
     return f"{profile.title} chat" if chat and "chat" not in profile.title else profile.title
 
 
 def _models(profiles: Sequence[Profile]) -> str:
-    """The models of some families of one provider; its widest family takes every model that no other one names."""
+    """The models of some families of one provider, empty for all: the widest takes what no other family names."""
     named = [glob for profile in profiles for glob in profile.models if glob != "*"]
     if not any(profile.models == ("*",) for profile in profiles):
         return ", ".join(named)
     first = profiles[0]
     siblings = [p for p in PROFILES if (p.provider, p.protocol) == (first.provider, first.protocol)]
     others = [glob for p in siblings if p not in profiles for glob in p.models]
-    return f"all models but {', '.join(others)}" if others else "all models"
+    return f"all but {', '.join(others)}" if others else ""
 
 
 def _said(profile: Profile, name: str) -> str:
@@ -269,11 +273,12 @@ def _shown(trial: Trial, number: int) -> ShownExample:
         )
     refusal = trial.example.error
     error = ""
+    changes_request = any(change.rule == trial.example.rule for change in trial.changes)
     if refusal is not None:
         said = refusal.body if isinstance(refusal.body, str) else json.dumps(refusal.body, ensure_ascii=False)
         error = f"{refusal.status} {said}"
     target = f"{trial.provider}/{trial.model_id}"
-    return ShownExample(trial, view, error or trial.raw_problem, target, f"e{number}-", _compared(trial))
+    return ShownExample(trial, view, error, target, f"e{number}-", _compared(trial), changes_request)
 
 
 def _compared(trial: Trial) -> list[tuple[str, str]]:

@@ -97,8 +97,8 @@ class Row(Struct, frozen=True):
         name = spelt(self.units[0]) if self.units else "outside the messages"
         if len(self.units) > 1:
             name += f" to [{self.units[-1].rpartition('/')[2]}]"
-        last = self.sent[-1].number + self.hidden_lines
-        return f"{name}, lines {self.sent[0].number:,} to {last:,}"
+        first, last = self.sent[0].number, self.sent[-1].number + self.hidden_lines
+        return f"{name}, line {first:,}" if first == last else f"{name}, lines {first:,} to {last:,}"
 
 
 class StepCount(Struct, frozen=True):
