@@ -1,5 +1,6 @@
 """Which targets a rule is for: told by the passes themselves."""
 
+from memory.processors.compat import processor
 from memory.processors.compat.catalogue import RULES, fault_words
 from memory.processors.compat.covered import covered
 from memory.processors.compat.examples import all_examples
@@ -41,7 +42,7 @@ class TestConcerns:
     def test_every_fault_has_words_and_every_rule_a_step_or_repairs_the_thread(self) -> None:
         assert all(all(fault_words(step.fault)) for step in CATALOGUE)
         assert {step.number for step in CATALOGUE} <= set(range(1, len(STEP_NAMES) + 1))
-        assert [rule for rule in RULES if step_of(rule) is None] == ["anthropic-tool-id-format"]
+        assert {rule for rule in RULES if step_of(rule) is None} == {rule.name for rule in processor._REPAIRS}
 
     def test_evidence_is_newest_first_and_each_source_once(self) -> None:
         found = facts_for("anthropic-role-system")

@@ -18,6 +18,7 @@ from memory.processors.compat.faults import faults_of
 from memory.processors.compat.passes import CATALOGUE, Step, overflow
 from memory.processors.compat.passes.call import Call
 from memory.processors.compat.passes.facts import Facts
+from memory.processors.compat.repairs import LASTING
 from memory.profiles import PROFILES, UNKNOWN
 from memory.profiles.profile import Fact, Profile
 
@@ -49,6 +50,8 @@ class Concern(Struct, frozen=True):
 
 def step_of(rule: str) -> int | None:
     """The number of the step a rule acts in; None for one that repairs the thread itself, and for one's own."""
+    if rule in LASTING:
+        return None
     return next((_STEPS[fault].number for fault in faults_of(rule) if fault in _STEPS), None)
 
 
