@@ -15,6 +15,7 @@ from compat_admin.dashboard import xray
 from compat_admin.dashboard.json_lines import pretty
 from compat_admin.dashboard.pages import OperatorRequest, render_page
 from compat_admin.dashboard.rules import (
+    DEFAULT,
     STATES,
     RuleRow,
     Scope,
@@ -22,6 +23,7 @@ from compat_admin.dashboard.rules import (
     effect_of,
     row_of,
     scope_of,
+    state_after,
     switching,
     trail,
 )
@@ -157,6 +159,7 @@ def rule_page(request: OperatorRequest, rule_id: str) -> HttpResponse:
     settings, fired = queries.rule_settings(), rule_use.fired()
     row = row_of(rule, scope, settings, fired)
     ask = request.GET.get("ask", "")
+    becomes = state_after(rule, scope, settings, ask)
     effect = rule_use.effect(rule_id, scope.kind, scope.id)
     found = covered(rule_id)
     days = rule_use.by_day(rule_id, CHART_DAYS)
@@ -182,8 +185,9 @@ def rule_page(request: OperatorRequest, rule_id: str) -> HttpResponse:
         "lines": lines,
         "folded": sum(not line.is_shown for line in lines),
         "effect": effect,
-        "asking": ask if ask in STATES and ask != row.state else "",
-        "lost": effect_of(row, scope, ask),
+        "asking": ask if ask in (*STATES, DEFAULT) else "",
+        "becomes": becomes,
+        "lost": effect_of(row, scope, becomes),
         "fired": fired,
         "probes": probes_of(rule_id),
         "broken": rule_use.newly_broken(rule_id, scope.kind, scope.id, limit=BROKEN_LISTED),

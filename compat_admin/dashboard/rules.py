@@ -169,11 +169,13 @@ def switch(request: OperatorRequest, rule_id: str) -> HttpResponse:
         raise NotFound("no such rule")
     scope = scope_of(request.POST.get("scope", ""))
     state = request.POST.get("state", "")
-    before = row_of(rule, scope, queries.rule_settings(), {})
+    settings = queries.rule_settings()
+    before = row_of(rule, scope, settings, {})
     is_row = bool(request.htmx) and "row" in request.POST
-    if "confirm" not in request.POST and (lost := effect_of(before, scope, state)):
+    becomes = state_after(rule, scope, settings, state)
+    if "confirm" not in request.POST and (lost := effect_of(before, scope, becomes)):
         if is_row:
-            return _row(request, rule, scope, asking=state, effect=lost)
+            return _row(request, rule, scope, asking=state, becomes=becomes, effect=lost)
         return HttpResponseRedirect(_ask_address(rule_id, scope, state))
     if state == DEFAULT:
         service.reset_rule(caller(request), rule_id, **scope.target)
@@ -200,6 +202,14 @@ def _row(request: OperatorRequest, rule: RuleInfo, scope: Scope, **more: Any) ->
 
 def _ask_address(rule_id: str, scope: Scope, state: str) -> str:
     return f"{reverse('rule', args=[rule_id])}?{urlencode({'scope': str(scope), 'ask': state})}#switch"
+
+
+def state_after(rule: RuleInfo, scope: Scope, settings: Sequence[RuleSettingItem], state: str) -> str:
+    """What counts at a scope once its switch is set, or taken away."""
+    if state != DEFAULT:
+        return state
+    others = [item for item in settings if (item.scope, item.scope_id) != (scope.kind, scope.id)]
+    return row_of(rule, scope, others, {}).state
 
 
 def effect_of(row: RuleRow, scope: Scope, state: str) -> Effect | None:
@@ -271,6 +281,8 @@ def scope_of(text: str) -> Scope:
 
 def says(rule: RuleInfo, words: str) -> bool:
     """Whether a rule goes by these words, or knows them as a provider's error."""
+    if not words:
+        return True
     sources = " ".join(fact.source for fact in facts_for(rule.id))
     said = f"{rule.id} {rule.family} {rule.provider} {rule.title} {rule.why} {sources}".casefold()
     if all(word in said for word in words.casefold().split()):

@@ -258,6 +258,19 @@ class TestSwitch:
 
         assert switches_for("anthropic") == {RULE: "on"}
 
+    def test_asks_too_where_taking_a_switch_back_leaves_the_rule_off(self, pages: Client) -> None:
+        act()
+        switch_rule(caller(), RULE, "off")
+        switch_rule(caller(), RULE, "on", provider="anthropic")
+
+        answer = self.switch(pages, state="default", scope="provider:anthropic")
+
+        assert answer["Location"].endswith("ask=default#switch")
+        assert "Switch off for anthropic" in " ".join(pages.get(answer["Location"]).content.decode().split())
+        assert switches_for("anthropic") == {RULE: "on"}
+        self.switch(pages, state="default", scope="provider:anthropic", confirm="1")
+        assert switches_for("anthropic") == {RULE: "off"}
+
     def test_asks_with_the_effect_of_its_own_scope(self, pages: Client) -> None:
         act()
 

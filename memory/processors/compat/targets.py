@@ -55,10 +55,11 @@ def step_of(rule: str) -> int | None:
     return next((_STEPS[fault].number for fault in faults_of(rule) if fault in _STEPS), None)
 
 
-def facts_for(rule: str) -> list[Fact]:
+@cache
+def facts_for(rule: str) -> tuple[Fact, ...]:
     """Where a rule is known from, newest first, each source once."""
     found = {fact.source: fact for profile in PROFILES for fact in profile.facts if fact.rule == rule}
-    return sorted(found.values(), key=lambda fact: fact.seen_on, reverse=True)
+    return tuple(sorted(found.values(), key=lambda fact: fact.seen_on, reverse=True))
 
 
 @cache
