@@ -187,8 +187,8 @@ def _check_server_pairs(messages: list[dict[str, Any]]) -> None:
 
 
 def _check_tools(body: dict[str, Any]) -> None:
-    """Claude 3 wants tools declared where it reads of calls; later models are known to do without."""
-    if body.get("tools") or version(body["model"]) >= (4, 0):
+    """Claude 3 and 3.5 want tools declared where they read of calls; later models are known to do without."""
+    if body.get("tools") or version(body["model"]) >= (3, 7):
         return
     if any(block["type"] in ("tool_use", "tool_result") for message in body["messages"] for block in _blocks(message)):
         raise Refused("Requests which include `tool_use` or `tool_result` blocks must define tools")

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from memory.access import Principal, agent_for, thread_for
 from memory.check import Finding, check
@@ -41,27 +42,28 @@ def check_history(
 ) -> Checked:
     """What the target would refuse of a stored thread, of messages, or of a request body of some protocol.
 
-    The target is a provider and model, else an agent's; an agent brings its instructions, tools and settings. Raises
-    InvalidInput, NotFound.
+    The target is a provider and model, else an agent's. An agent brings its instructions, tools and settings, in place
+    of those that came with the history. Raises InvalidInput, NotFound.
     """
     if sum(source is not None for source in (thread_id, messages, imported)) != 1:
         raise InvalidInput("give exactly one of thread_id and messages", field="thread_id", code="one_source")
     agent = agent_for(caller, agent_id) if agent_id else None
     ref = _target(provider, model, agent)
     protocol = connection_for(ref.provider, with_key=False).protocol
+    name, system, settings = "", list[str](), settings_for(ref)
     if thread_id is not None:
         thread = thread_for(caller, thread_id)
         name, system = thread.id, list(thread.imported.get("system") or [])
+        settings = replace(settings, tools=tools_from(thread.imported.get("tools")))
         stored = DjangoStorage().load_messages(thread.id, None, last=None)
     elif imported is not None:
-        system, _, stored = decoded_body(imported)
-        name = ""
+        system, read, stored = decoded_body(imported)
+        settings = replace(settings, tools=read.tools, extra=read.extra if imported[0] == protocol else {})
     else:
-        name, system, stored = "", [], _listed(messages or [])
-    settings = settings_for(ref)
+        stored = _listed(messages or [])
     if agent is not None:
         system = [agent.instructions] if agent.instructions else []
-        settings = settings_for(ref, agent.settings, tools=tools_from(agent.tools))
+        settings = settings_for(ref, agent.settings, tools=agent.tools)
     names = [tool.name for tool in settings.tools if tool.raw is None]
     found = check(name, stored, ref, system=system, protocol=protocol, tool_names=names, settings=settings.extra)
     return Checked(ref.provider, ref.model_id, protocol, found)

@@ -18,6 +18,8 @@ from memory.errors import CompatAdminError, InvalidInput, ProviderError
 from memory.messages.names import PROVIDERS, ModelRef
 from memory.models import RuleProbe
 from memory.processors.compat.catalogue import rule_ids
+from memory.processors.compat.faults import known_faults, known_rules
+from memory.profiles import profile_for
 from memory.providers.http import Client, Connection
 from memory.providers.wire import Encoded, Settings
 from memory.services.calls import Outbound, ProviderModel
@@ -41,22 +43,19 @@ class ProbeStopped(CompatAdminError):
 
 
 class Answer(Struct, frozen=True):
-    """What came: the status, none where no answer came, and the provider's words for a refusal.
+    """What came: the status, none where no answer came, and the provider's words where it is no reply.
 
     Some hosts refuse with a 200 that holds an error.
     """
 
     status: int | None
     error: str = ""
+    is_refused: bool = False
+    """Whether the words are about the request; else they say that there was no proper answer to it."""
 
     @property
     def is_accepted(self) -> bool:
         return self.status == 200 and not self.error
-
-    @property
-    def is_refused(self) -> bool:
-        is_answer = self.status is not None and self.status < 500 and self.status not in (408, 409, 429)
-        return is_answer and not self.is_accepted
 
 
 def planned(provider: str, *, model_id: str = "", rules: Sequence[str] = ()) -> list[Trial]:
@@ -105,8 +104,21 @@ def probes_of(rule_id: str) -> list[RuleProbe]:
     return list(RuleProbe.objects.filter(rule=rule_id).order_by("provider", "model_id"))
 
 
+def is_in_known_words(row: RuleProbe) -> bool | None:
+    """Whether the raw history was refused in words by which the rule's fault is known; None for one without any."""
+    if row.rule not in known_rules() or not row.raw_error:
+        return None
+    profile = profile_for(ModelRef(row.provider, row.model_id), row.protocol)
+    return any(
+        rule == row.rule or row.rule in map(profile.rule, faults)
+        for rule, faults in known_faults([row.raw_error], profile)
+    )
+
+
 def outcome_of(raw: Answer, cured: Answer) -> Outcome:
-    """What two answers say of a rule."""
+    """What two answers say of a rule; nothing where the model is not there."""
+    if cured.status == raw.status == 404:
+        return "no answer"
     if cured.is_refused:
         return "cure fails"
     if not cured.is_accepted or not (raw.is_accepted or raw.is_refused):
@@ -125,7 +137,9 @@ def _answer(model: ProviderModel, request: Encoded | None, wait: Wait) -> Answer
         except ProviderError as error:
             words = _redacted(error.message, model.connection)
             _stop_if_closed(error, words, model.ref.provider)
-            if number == _TRIES or not error.is_retryable:
+            if not error.is_retryable:
+                return Answer(error.status_code, words, is_refused=error.error_class != "connection")
+            if number == _TRIES:
                 return Answer(error.status_code, words)
             delay_s = 2.0**number if error.retry_after_ms is None else error.retry_after_ms / 1000
             if delay_s > _LONGEST_WAIT_S:

@@ -99,6 +99,22 @@ class TestCheck:
         Agent.objects.update(tools=[{"name": "timetable", "parameters": {"type": "object"}}])
         assert caller.post("/check", body, status=200)["findings"] == []
 
+    def test_goes_by_the_tools_that_came_with_a_body(self, caller: Caller) -> None:
+        tool = {"name": "timetable", "input_schema": {"type": "object"}}
+        use = {"type": "tool_use", "id": "t1", "name": "timetable", "input": {}}
+        sent = {
+            "messages": [
+                {"role": "user", "content": "When?"},
+                {"role": "assistant", "content": [use]},
+                {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "t1", "content": "at noon"}]},
+            ]
+        }
+        target = {"provider": "anthropic", "model": "claude-3-haiku-20240307"}
+        for body, rules in ((sent, ["anthropic-tools-missing"]), ({**sent, "tools": [tool]}, [])):
+            given = {"format": "anthropic-messages", "body": body}
+            found = caller.post("/check", {"messages": given, **target}, status=200)
+            assert [one["rule"] for one in found["findings"]] == rules
+
     def test_a_named_model_goes_before_the_agents(self, caller: Caller, agent: Agent) -> None:
         found = caller.post("/check", {"messages": history(), "agent_id": "plain", **CLAUDE}, status=200)
         assert found["model"] == "claude-sonnet-4-5"

@@ -71,11 +71,19 @@ def test_a_cure_that_fails_ends_with_1_and_the_providers_words(sandbox: Sandbox)
     assert "Both were refused in the same words" in said
 
 
+def test_a_refusal_in_unknown_words_is_said_to_be_one(sandbox: Sandbox) -> None:
+    error = {"type": "error", "error": {"type": "invalid_request_error", "message": "ids must rhyme"}}
+    sandbox.script("anthropic", status=400, body=error)
+    said, code = run("anthropic", "--rule", CHARSET, "--yes")
+    assert code == 0
+    assert "Refused in words that the rule is not known by: perhaps for another reason." in said
+
+
 def test_a_refused_key_stops_it_in_one_sentence(sandbox: Sandbox) -> None:
     sandbox.script("anthropic", status=401)
     with pytest.raises(CommandError) as raised:
         run("anthropic", "--yes")
-    assert str(raised.value).startswith("Stopped: anthropic refuses this key (401): invalid x-api-key 0 of ")
+    assert str(raised.value).startswith("Stopped: anthropic refuses this key (401): invalid x-api-key. 0 of ")
     assert len(sandbox.requests("anthropic")) == 1
 
 

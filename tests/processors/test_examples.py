@@ -9,7 +9,7 @@ from memory.processors.compat.catalogue import RULES
 from memory.processors.compat.examples import Example, all_examples, examples_for
 from memory.trials import trial_of
 
-EXAMPLES = {f"{example.rule} {number}": example for number, example in enumerate(all_examples())}
+EXAMPLES = {f"{rule} {number}": example for rule in RULES for number, example in enumerate(examples_for(rule), start=1)}
 
 
 def test_every_rule_has_one() -> None:

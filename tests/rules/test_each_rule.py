@@ -16,7 +16,8 @@ from memory.messages.names import ModelRef
 from memory.messages.prompt import Prompt
 from memory.messages.stored import StoredMessage
 from memory.processors.compat.catalogue import RULES
-from memory.processors.compat.examples import Example, all_examples
+from memory.processors.compat.errors import texts_of
+from memory.processors.compat.examples import Example, all_examples, examples_for
 from memory.processors.compat.faults import STRICT, known_faults
 from memory.processors.compat.passes import CATALOGUE, Step
 from memory.processors.compat.passes.call import Call
@@ -24,7 +25,7 @@ from memory.processors.compat.passes.facts import facts_of
 from memory.processors.compat.repairs import drop_orphan_item_ids, rename_bad_tool_ids
 from memory.profiles import profile_for
 from memory.profiles.profile import Profile
-from memory.providers import entry_for
+from memory.providers import entry_for, wire_module
 from memory.providers.http import Client, Connection, Exchange
 from memory.providers.wire import Encoded
 from memory.sandbox import Sandbox
@@ -56,7 +57,27 @@ UNWRITTEN = {
     "any-hosted-tool": "another provider ran itself",
 }
 """Rules without which there is no request at all, with what the encoder says."""
-EXAMPLES = {f"{example.rule} {number}": example for number, example in enumerate(all_examples())}
+OTHER_WORDS = {
+    # A text of nothing is looked at before the message that holds nothing else.
+    "anthropic-empty-message": "text content blocks must be non-empty",
+    "bedrock-empty-content": "is blank",
+    # The rule above the net is known by the same words.
+    "anthropic-tool-id-format": "String should match pattern",
+    # Known by its words for another kind of item.
+    "openai-responses-reasoning-orphan": "was provided without its required 'reasoning' item",
+    # Hosts with words of their own, or with the same ones for everything.
+    "any-media-in-result": "The messages parameter is illegal",
+    "any-file": "image_url' is unsupported",
+    "any-reasoning": "Corrupted thought signature",
+    "any-duplicate-id": "No tool call found for function call output",
+    "any-media-type": "the image appears to be a image/jpeg image",
+    "any-role-order": "System message must be at the beginning",
+    # Words that no rule is known by, as no report has them.
+    "any-input-object": "Provide a json object",
+    "openai-responses-reasoning-foreign": "Missing required parameter: 'input[1].id'",
+}
+"""Rules whose fault is refused in words that ask for another rule, or for none."""
+EXAMPLES = {f"{rule} {number}": example for rule in RULES for number, example in enumerate(examples_for(rule), start=1)}
 REFUSED = {name: one for name, one in EXAMPLES.items() if one.rule not in TAKEN_ANYWAY | PLAYED | UNWRITTEN.keys()}
 REPAIRS = {
     "anthropic-tool-id-format": rename_bad_tool_ids,
@@ -93,6 +114,18 @@ class TestSwitchedOff:
         trial = trial_of(example)
         answer = send(trial, trial.raw)
         assert (answer.status in (400, 404, 422), answer.text) == (True, answer.text)
+
+    @pytest.mark.parametrize("example", REFUSED.values(), ids=REFUSED)
+    def test_it_is_refused_for_the_rules_own_fault(self, send: Sender, example: Example) -> None:
+        trial = trial_of(example)
+        answer = send(trial, trial.raw)
+        error = wire_module(trial.protocol).decode_error(
+            answer.status, answer.headers, answer.text, provider=trial.provider
+        )
+        profile = profile_for(ModelRef(trial.provider, trial.model_id), trial.protocol)
+        found = known_faults(texts_of(error), profile)
+        asked = {rule for known, faults in found for rule in (known, *map(profile.rule, faults))}
+        assert example.rule in asked or OTHER_WORDS.get(example.rule, "no words") in error.message, error.message
 
     @pytest.mark.parametrize("example", [one for one in REFUSED.values() if one.error], ids=lambda one: one.rule)
     def test_it_is_refused_in_the_words_that_ask_for_the_rule(self, send: Sender, example: Example) -> None:

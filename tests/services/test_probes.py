@@ -10,7 +10,7 @@ from memory.errors import InvalidInput
 from memory.models import AuditEvent, Provider, RuleProbe
 from memory.providers.http import Client
 from memory.sandbox import Sandbox
-from memory.services.probes import Answer, ProbeStopped, outcome_of, planned, probe, probes_of
+from memory.services.probes import Answer, ProbeStopped, is_in_known_words, outcome_of, planned, probe, probes_of
 from tests.make import caller
 
 CHARSET = "anthropic-tool-id-charset"
@@ -78,6 +78,9 @@ class TestOutcome:
         # Looked at beside the sandbox's own tests: these are taken there either way.
         taken = {"any-foreign-block", "openai-chat-null-content", "anthropic-thinking-empty"}
         assert {row.rule: row.outcome for row in rows if row.rule not in taken and row.outcome != "holds"} == {}
+        # An empty text is looked at first: that is what a message without content is written as.
+        others = {row.rule for row in rows if is_in_known_words(row) is False}
+        assert others <= {"anthropic-empty-message"}
         assert len(sandbox.requests(provider)) == 2 * len(rows)
         assert RuleProbe.objects.count() == len(rows)
 
@@ -114,8 +117,29 @@ class TestOutcome:
         assert probes_of("any-file") == []
 
     def test_an_error_inside_a_200_is_a_refusal(self) -> None:
-        assert outcome_of(Answer(200, "bad input (2013)"), Answer(200)) == "holds"
-        assert outcome_of(Answer(200), Answer(200, "bad input (2013)")) == "cure fails"
+        refused = Answer(200, "bad input (2013)", is_refused=True)
+        assert outcome_of(refused, Answer(200)) == "holds"
+        assert outcome_of(Answer(200), refused) == "cure fails"
+
+    def test_an_answer_that_can_not_be_read_says_nothing_of_the_rule(self, sandbox: Sandbox) -> None:
+        sandbox.script("anthropic", status=200, body="<html>", times=4)
+        rows = probed("anthropic", CHARSET)
+        assert [(row.outcome, row.raw_status) for row in rows] == [("no answer", 200)]
+        assert "can't be read" in rows[0].raw_error
+
+    def test_a_model_that_is_gone_says_nothing_of_the_rule(self, sandbox: Sandbox) -> None:
+        error = {"type": "error", "error": {"type": "not_found_error", "message": "model: claude-sonnet-4-5"}}
+        sandbox.script("anthropic", status=404, body=error, times=2)
+        rows = probed("anthropic", CHARSET)
+        assert [(row.outcome, row.cured_error) for row in rows] == [("no answer", "model: claude-sonnet-4-5")]
+
+    def test_tells_a_refusal_for_another_reason(self, sandbox: Sandbox) -> None:
+        error = {"type": "error", "error": {"type": "invalid_request_error", "message": "ids must rhyme"}}
+        sandbox.script("anthropic", status=400, body=error)
+        (odd,) = probed("anthropic", CHARSET)
+        (known,) = probed("anthropic", CHARSET)
+        assert (odd.outcome, is_in_known_words(odd)) == ("holds", False)
+        assert (known.outcome, is_in_known_words(known)) == ("holds", True)
 
     def test_a_server_that_fails_says_nothing_of_the_rule(self, sandbox: Sandbox) -> None:
         sandbox.script("anthropic", status=500, times=4)

@@ -15,7 +15,7 @@ from memory.access import operator
 from memory.errors import InvalidInput
 from memory.models import RuleProbe
 from memory.services.connections import http_client
-from memory.services.probes import ProbeStopped, planned, probe
+from memory.services.probes import ProbeStopped, is_in_known_words, planned, probe
 from memory.trials import Trial
 
 _SAYS = {
@@ -61,7 +61,7 @@ class Command(BaseCommand):
         except InvalidInput as error:
             raise CommandError(f"{error}. Nothing was sent.") from error
         except ProbeStopped as error:
-            raise CommandError(f"Stopped: {_printable(str(error))} {_kept(rows, trials)}") from error
+            raise CommandError(f"Stopped: {_printable(str(error)).rstrip('. ')}. {_kept(rows, trials)}") from error
         except KeyboardInterrupt:
             self.stdout.write(f"Interrupted. {_kept(rows, trials)}")
             sys.exit(130)
@@ -85,6 +85,8 @@ class Command(BaseCommand):
                 self.stdout.write(f"            {name}: {status or 'no answer'} {_printable(error)}")
         if row.outcome == "cure fails" and row.raw_error == row.cured_error:
             self.stdout.write("            Both were refused in the same words: is the model there, for this key?")
+        elif row.outcome == "holds" and is_in_known_words(row) is False:
+            self.stdout.write("            Refused in words that the rule is not known by: perhaps for another reason.")
 
 
 def _kept(rows: Sequence[RuleProbe], trials: Sequence[Trial]) -> str:
