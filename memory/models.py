@@ -270,6 +270,60 @@ class RuleSetting(models.Model):
         return f"{self.rule} {self.state} ({self.scope} {self.scope_id})".strip()
 
 
+class RuleUse(models.Model):
+    """When a rule last acted in a thread for a target, noted as attempts are recorded: what pages of rules count.
+
+    One row however often the thread runs. `thread_id`, `run_id` and `agent_id` are plain texts: counted, never joined.
+    """
+
+    rule = models.CharField(max_length=100)
+    thread_id = models.CharField(max_length=128, default="", blank=True)
+    provider = models.CharField(max_length=64)
+    agent_id = models.CharField(max_length=128, default="", blank=True)
+    at = models.DateTimeField(help_text="when it last did anything")
+    run_id = models.CharField(max_length=64, help_text="in which run that was")
+    changes = models.PositiveIntegerField(default=0, help_text="by the last request")
+    findings = models.PositiveIntegerField(default=0, help_text="for the last request")
+    changed_at = models.DateTimeField(null=True)
+    mended_at = models.DateTimeField(null=True, help_text="last change without which the target refuses")
+    reported_at = models.DateTimeField(null=True)
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(fields=["thread_id", "rule", "provider", "agent_id"], name="rule_use_in_thread")
+        ]
+        indexes = [
+            # All that is counted stands in it, so that counting reads no row.
+            models.Index(
+                fields=["rule", "-at", "thread_id", "provider", "agent_id", "changed_at", "mended_at", "reported_at"],
+                name="rule_use_by_time",
+            )
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.rule} in {self.thread_id}"
+
+
+class RuleDay(models.Model):
+    """How often a rule acted on a day (UTC) for a target: a few rows a day, which outlive their threads."""
+
+    day = models.DateField()
+    rule = models.CharField(max_length=100)
+    provider = models.CharField(max_length=64)
+    protocol = models.CharField(max_length=64)
+    last_at = models.DateTimeField()
+    requests = models.PositiveIntegerField(default=0)
+    changes = models.PositiveIntegerField(default=0)
+    findings = models.PositiveIntegerField(default=0)
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["day", "rule", "provider", "protocol"], name="rule_day")]
+        indexes = [models.Index(fields=["rule", "day"], name="rule_day_by_rule")]
+
+    def __str__(self) -> str:
+        return f"{self.rule} {self.day}"
+
+
 class RuleProbe(models.Model):
     """What a provider last answered to a rule's example for a model: as the history is, and as the rule makes it.
 

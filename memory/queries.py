@@ -6,7 +6,7 @@ A cursor holds the key of the last item. It is signed, so a key that was never g
 from __future__ import annotations
 
 import zlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any, Generic, Literal, TypeVar
 
@@ -131,6 +131,32 @@ class AttemptItem(Struct, frozen=True):
     usage: dict[str, Any]
     started_at: datetime
     finished_at: datetime | None
+
+
+class AttemptName(Struct, frozen=True):
+    """An attempt in a list of choices."""
+
+    run_id: str
+    number: int
+    provider: str
+    model_id: str
+    status: int | None
+    decision: str
+    started_at: datetime
+
+    @property
+    def number_text(self) -> str:
+        return str(self.number)
+
+
+class MessageThen(Struct, frozen=True):
+    """A message as it was; `remark` says so where it was changed since."""
+
+    id: str
+    seq: int
+    role: str
+    content: str
+    remark: str
 
 
 class RunDetail(Struct, frozen=True):
@@ -389,6 +415,35 @@ def run_detail(caller: Principal, run_id: str) -> RunDetail:
 def attempts_of(run_id: str) -> list[AttemptItem]:
     """The attempts of a run, in order."""
     return _structs(Attempt.objects.filter(run=run_id).order_by("number"), AttemptItem)
+
+
+def attempts_of_thread(thread_id: str, *, limit: int) -> list[AttemptName]:
+    """The newest attempts of a thread's runs, newest first."""
+    return _structs(Attempt.objects.filter(run__thread=thread_id).order_by("-started_at", "-id")[:limit], AttemptName)
+
+
+def attempt_of_thread(thread_id: str, run_id: str, number: int) -> AttemptItem:
+    """An attempt of one of a thread's runs. Raises NotFound."""
+    rows = _filtered(Attempt.objects.filter(run__thread=thread_id, number=number), run=run_id)
+    found = _structs(rows, AttemptItem)
+    if not found:
+        raise NotFound("no such attempt of this thread")
+    return found[0]
+
+
+def messages_as_of(thread: Thread, ids: Collection[str], at: datetime) -> list[MessageThen]:
+    """Messages of a thread as they were at a moment, as far as their versions tell; absent ones are left out."""
+    rows = Message.objects.filter(thread=thread.id, message_id__in=ids).order_by("seq")
+    now = {row.pk: row for row in rows.only("message_id", "seq", "role", "content", "version")}
+    first: dict[int, MessageVersion] = {}
+    for version in MessageVersion.objects.filter(message__in=now, archived_at__gt=at).order_by("version"):
+        first.setdefault(version.message_id, version)
+    return [
+        MessageThen(row.message_id, row.seq, row.role, first[pk].content, f"version {first[pk].version}, changed since")
+        if pk in first
+        else MessageThen(row.message_id, row.seq, row.role, row.content, "")
+        for pk, row in now.items()
+    ]
 
 
 def attempt_bodies(run_id: str, number: int) -> tuple[bytes, bytes]:

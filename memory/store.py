@@ -283,6 +283,7 @@ def delete_thread(thread_id: str) -> dict[str, int]:
     statements = {
         "versions": f"DELETE FROM memory_messageversion WHERE message_id IN ({messages})",
         "messages": "DELETE FROM memory_message WHERE thread_id = %s",
+        "rule_uses": "DELETE FROM memory_ruleuse WHERE thread_id = %s",
         "attempts": f"DELETE FROM memory_attempt WHERE run_id IN ({runs})",
         "events": f"DELETE FROM memory_runevent WHERE run_id IN ({runs})",
         "runs": "DELETE FROM memory_run WHERE thread_id = %s",

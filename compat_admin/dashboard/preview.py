@@ -2,30 +2,40 @@
 
 from __future__ import annotations
 
+import hashlib
+from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
+import msgspec
 from django.http import HttpResponse
 from django.urls import reverse
 from django.utils.http import urlencode
 from msgspec import Struct
 
 from compat_admin.dashboard import xray
+from compat_admin.dashboard.changed import OWN_STEP
 from compat_admin.dashboard.pages import OperatorRequest, caller, plain_file, render_page
+from compat_admin.dashboard.past import build_recorded, recorded_changes
 from compat_admin.dashboard.shown import cut
 from compat_admin.dashboard.threads import USUAL_PROVIDERS, labels_of
+from memory import queries
 from memory.access import thread_for
 from memory.errors import EncodingError, InvalidInput, NotFound
 from memory.messages.names import PROVIDERS
-from memory.messages.stored import decode_json
-from memory.models import Agent
+from memory.messages.stored import StoredMessage, decode_json, read_content
+from memory.models import Agent, Thread
 from memory.providers import ENTRIES, PROTOCOLS
+from memory.queries import MessageThen
 from memory.services import preview as service
+from memory.services import rule_use
+from memory.services.prefix import cache_break
 from memory.services.preview import Preview
 
 WINDOW = 200
 AGENTS_LISTED = 200
-SHOWN_BODY_BYTES = 64_000
+SHOWN_BODY_BYTES = 24_000
+ATTEMPTS_LISTED = 30
 STORED_FORM = "stored"
 # A model to begin with, so that a first look needs no typing.
 USUAL_MODELS = {"anthropic": "claude-opus-4-6", "openai": "gpt-5", "cerebras": "gpt-oss-120b"}
@@ -39,6 +49,13 @@ class Asked(Struct, frozen=True):
     agent: str
     off: tuple[str, ...]
     last: int
+    at: str = ""
+    """A past attempt, `run:number`; empty for the next call."""
+    step: int | None = None
+    only: bool = False
+    row: int = 0
+    names_agent: bool = False
+    """The agent is named in addresses even where it is none: without a word the thread's own counts."""
 
     @property
     def query(self) -> str:
@@ -52,11 +69,23 @@ class Asked(Struct, frozen=True):
             "agent": self.agent,
             "off": self.off,
             "last": self.last,
+            "at": self.at,
+            "step": "" if self.step is None else str(self.step),
+            "only": "1" if self.only else "",
         }
         values |= changed
         if values["last"] == WINDOW:
             del values["last"]
-        return urlencode({name: value for name, value in values.items() if value}, doseq=True)
+        kept = {name: value for name, value in values.items() if value or (name == "agent" and self.names_agent)}
+        return urlencode(kept, doseq=True)
+
+    @property
+    def without_step(self) -> str:
+        return self.query_with(step="")
+
+    @property
+    def all_on(self) -> str:
+        return self.query_with(off=())
 
     @property
     def rules(self) -> dict[str, str]:
@@ -69,29 +98,70 @@ class Asked(Struct, frozen=True):
 
 
 def thread_preview(request: OperatorRequest, thread_id: str) -> HttpResponse:
-    """The x-ray of a thread."""
+    """The x-ray of a thread: of its next call, or of an attempt that was made."""
     thread = thread_for(caller(request), thread_id)
     agents = _agents()
     asked = _asked(request.GET, agents, thread_agent=thread.agent_id, last_provider=thread.last_provider)
+    attempts = queries.attempts_of_thread(thread.id, limit=ATTEMPTS_LISTED)
     context: dict[str, Any] = {
         "section": "threads",
         "thread": thread,
-        "tab": "preview",
         "asked": asked,
         "agents": agents,
+        "attempts": attempts,
         "providers": _speakable(),
+        "models": sorted({*USUAL_MODELS.values(), *(attempt.model_id for attempt in attempts)}),
         "here": reverse("thread-preview", args=[thread.id]),
-        "wider": asked.query_with(last=asked.last * 5) if thread.message_count > asked.last else "",
+        "wider": asked.query_with(last=asked.last * 5) if thread.message_count > asked.last and not asked.at else "",
     }
     status = 200
     try:
-        shown = _preview(request, asked, thread_id=thread.id, last=asked.last)
+        if asked.at:
+            context |= _recorded(thread, asked)
+        else:
+            shown = _preview(request, asked, thread_id=thread.id, last=asked.last)
+            context |= _result(shown, asked, labels=labels_of(thread, asked.last))
+            if not context["wider"]:
+                context["cache_break"] = cache_break(thread.id, asked.agent, shown)
     except (InvalidInput, EncodingError, NotFound) as error:
         status = 422
         context["error"] = str(error)
-    else:
-        context |= _result(shown, asked, labels=labels_of(thread, asked.last))
     return render_page(request, "preview/thread.html", fragment="preview/_result.html", context=context, status=status)
+
+
+def _recorded(thread: Thread, asked: Asked) -> dict[str, Any]:
+    run_id, _, number = asked.at.rpartition(":")
+    attempt = queries.attempt_of_thread(thread.id, run_id, int(number) if number.isdigit() and len(number) < 7 else 0)
+    body, _ = queries.attempt_bodies(run_id, attempt.number)
+    changes = recorded_changes(attempt.changes)
+    named = {change.message_id for change in changes if change.message_id}
+    stored = queries.messages_as_of(thread, named, attempt.started_at)
+    here = reverse("thread", args=[thread.id])
+    view = build_recorded(
+        changes=changes,
+        body=body,
+        messages={each.id: (_as_stored(each), each.remark) for each in stored},
+        labels={each.id: (f"#{each.seq}", f"{here}?before={each.seq + 1}#m-{each.seq}") for each in stored},
+        step=asked.step,
+        only_changed=asked.only,
+        first_row=asked.row,
+    )
+    return {
+        "xray": view,
+        "recorded": attempt,
+        "run_id": run_id,
+        "change_count": len(changes),
+        "findings": msgspec.json.decode(attempt.findings),
+        "request_line": ("POST", attempt.url, len(body), attempt.request_sha256),
+        "headers": attempt.request_headers,
+        "body": cut(body.decode("utf-8", "replace"), SHOWN_BODY_BYTES),
+        "without": {},
+        "fired": rule_use.fired(),
+    }
+
+
+def _as_stored(message: MessageThen) -> StoredMessage:
+    return {"id": message.id, "role": message.role, "content": read_content(message.content)}
 
 
 def thread_request_file(request: OperatorRequest, thread_id: str) -> HttpResponse:
@@ -171,23 +241,40 @@ def _preview(request: OperatorRequest, asked: Asked, **source: Any) -> Preview:
         model=asked.model,
         agent_id=asked.agent or None,
         rules=asked.rules,
+        check=True,
         **source,
     )
 
 
 def _result(shown: Preview, asked: Asked, *, labels: Mapping[str, tuple[str, str]]) -> dict[str, Any]:
     body = shown.request.body
+    view = xray.build(
+        messages=shown.messages,
+        landed=shown.landed,
+        changes=shown.changes,
+        body=body,
+        labels=labels,
+        step=asked.step,
+        only_changed=asked.only,
+        first_row=asked.row,
+    )
+    left = Counter(change.rule for change in shown.left if change.severity == "breaks")
     return {
         "preview": shown,
-        "xray": xray.build(
-            messages=shown.messages, landed=shown.landed, changes=shown.changes, body=body, labels=labels
-        ),
+        "xray": view,
+        "change_count": len(shown.changes),
+        "findings": shown.findings,
+        "left": list(left.items()),
+        "left_reasons": {change.rule: change.reason for change in shown.left},
+        "request_line": (shown.request.method, shown.request.url, len(body), hashlib.sha256(body).hexdigest()),
+        "headers": shown.request.headers,
         "body": cut(body.decode("utf-8", "replace"), SHOWN_BODY_BYTES),
         "without": {
             change.rule: asked.query_with(off=[*asked.off, change.rule])
             for change in shown.changes
             if change.rule not in asked.off
         },
+        "fired": rule_use.fired(),
     }
 
 
@@ -198,8 +285,9 @@ def _asked(
     thread_agent: str | None = None,
     last_provider: str = "",
 ) -> Asked:
-    """What the form says; where it says nothing, the agent's model, or the first provider the thread was not on."""
-    agent = values.get("agent", "")
+    """What the form says; where it says nothing, the thread's agent and its model, or the first provider the thread
+    was not on."""
+    agent = values.get("agent", thread_agent or "")
     model_of = {id_: model for id_, _, model in agents}
     own_provider, _, own_model = model_of.get(agent or thread_agent or "", "").partition("/")
     provider = values.get("provider", "") or (own_provider if own_provider in _speakable() else "")
@@ -211,7 +299,19 @@ def _asked(
     off = values.getlist("off") if hasattr(values, "getlist") else []
     last = values.get("last", "")
     window = min(int(last), 100_000) if last.isascii() and last.isdigit() and len(last) < 7 else WINDOW
-    return Asked(provider, model, agent, tuple(rule for rule in off if rule), max(1, window))
+    step, row = values.get("step", ""), values.get("row", "")
+    return Asked(
+        provider,
+        model,
+        agent,
+        tuple(rule for rule in off if rule),
+        max(1, window),
+        at=values.get("at", ""),
+        step=int(step) if step.isascii() and step.isdigit() and len(step) < 3 and int(step) <= OWN_STEP else None,
+        only=values.get("only") == "1",
+        row=int(row) if row.isascii() and row.isdigit() and len(row) < 8 else 0,
+        names_agent=bool(thread_agent),
+    )
 
 
 def _agents() -> list[tuple[str, str, str]]:

@@ -156,7 +156,7 @@ def whole_part(part: Mapping[str, Any], what: str) -> tuple[bytes, str]:
 def cut(text: str, limit: int = SHOWN_BYTES) -> Cut:
     """A text's first bytes, never half a character."""
     if len(text) * 4 <= limit:
-        return Cut(text, len(text.encode()))
+        return Cut(text, len(text.encode("utf-8", "replace")))
     size = len(text.encode("utf-8", "replace"))
     if size <= limit:
         return Cut(text, size)

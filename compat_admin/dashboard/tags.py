@@ -7,19 +7,24 @@ import unicodedata
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
+from urllib.parse import urlsplit
 
 from django import template
+from django.urls import reverse
 from django.utils import timezone
 from django.utils.html import conditional_escape, format_html, format_html_join
+from django.utils.http import urlencode
 from django.utils.safestring import SafeString, mark_safe
 
 from memory.principal import Principal
+from memory.processors.compat.catalogue import RULES
 
 register = template.Library()
 
 _UNITS = ("B", "KB", "MB", "GB", "TB")
-# Control characters that browsers swallow, and those that turn the reading order of what follows them round.
-_ODD = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u202d\u202e\ufffd]")
+# Control characters that browsers swallow, halves of characters, which no page can hold, and those that turn the
+# reading order of what follows them round.
+_ODD = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff\u202d\u202e\ufffd]")
 _BLANK_LINES = re.compile(r"\n(?:[ \t]*\n)+")
 
 
@@ -117,6 +122,13 @@ def foreign(text: Any) -> SafeString:
 
 
 @register.filter
+def code_text(text: str) -> SafeString:
+    """Foreign text for between tags, never for an attribute: quotes stay, which JSON is full of."""
+    escaped = text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+    return mark_safe(_ODD.sub(_code, escaped))
+
+
+@register.filter
 def prose(text: str) -> SafeString:
     """Foreign text as paragraphs, each reading in its own direction."""
     paragraphs = [paragraph for paragraph in _BLANK_LINES.split(text) if paragraph.strip()]
@@ -126,6 +138,29 @@ def prose(text: str) -> SafeString:
 def _code(match: re.Match[str]) -> str:
     code = f"U+{ord(match[0]):04X}"
     return f'<span class="bad-char" title="{unicodedata.name(match[0], "control character").lower()}">{code}</span>'
+
+
+@register.filter
+def address_path(url: str) -> str:
+    """What follows the host in an address."""
+    try:
+        return urlsplit(url).path or url
+    except ValueError:
+        return url
+
+
+@register.filter
+def rule_address(rule: str) -> str:
+    """The page of a rule; for one of this installation, which has none, the catalogue searched for it."""
+    if rule in RULES:
+        return reverse("rule", args=[rule])
+    return f"{reverse('rules')}?{urlencode({'q': rule})}"
+
+
+@register.filter
+def is_rule(name: str) -> bool:
+    """Whether the catalogue has a rule of this name."""
+    return name in RULES
 
 
 @register.filter

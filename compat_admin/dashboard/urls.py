@@ -2,7 +2,7 @@
 
 from django.urls import path
 
-from compat_admin.dashboard import account, agents, keys, preview, rules, runs, threads, users
+from compat_admin.dashboard import account, agents, keys, matrix, preview, rule, rules, runs, threads, users
 from compat_admin.dashboard.pages import page
 from compat_admin.needs import SIGNED_IN
 
@@ -33,7 +33,10 @@ urlpatterns = [
     page("threads/<str:thread_id>/preview/request/", preview.thread_request_file, "thread-request-file", needs="read"),
     page("preview/", preview.paste, "preview", needs="read", methods=FORM_PAGE),
     page("rules/", rules.rule_list, "rules", needs="shape"),
-    page("rules/<str:rule_id>/", rules.switch, "rule-switch", needs="operate", methods=FORM),
+    page("rules/matrix/", matrix.matrix_page, "rules-matrix", needs="shape"),
+    page("rules/trail/", rules.trail_page, "rules-trail", needs="shape"),
+    page("rules/<str:rule_id>/", rule.rule_page, "rule", needs="shape"),
+    page("rules/<str:rule_id>/switch/", rules.switch, "rule-switch", needs="operate", methods=FORM),
     page("runs/", runs.run_list, "runs", needs="shape"),
     page("runs/<str:run_id>/", runs.run_page, "run", needs="shape"),
     page("runs/<str:run_id>/again/", runs.run_again, "run-again", needs="run", methods=FORM),

@@ -1,31 +1,37 @@
 """A preview as its page shows it: one row a stored message, its parts beside what changed them and what is sent.
 
-The same number marks a change in all three panes. Runs of messages that nothing touched fold to one row.
+The same number marks a change in all three panes. Runs of messages that nothing touched fold to one row. However large
+the history, a page holds only so many bytes: what does not fit is one link further on.
 """
 
 from __future__ import annotations
 
-import difflib
+import json
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Literal
 
-from django.utils.html import conditional_escape, format_html
-from django.utils.safestring import SafeString, mark_safe
 from msgspec import Struct
+from msgspec.structs import replace
 
+from compat_admin.dashboard.changed import FILTER_STEP, OWN_STEP, Note, Sign, marks_of, notes_of, step_name
 from compat_admin.dashboard.json_lines import Line, lines
 from compat_admin.dashboard.shown import Shown, effective_parts, shown_part
-from compat_admin.dashboard.tags import foreign
 from memory.messages.stored import StoredMessage, decode_json, write_json
 from memory.processors.changes import Placed
+from memory.processors.compat.targets import STEP_NAMES
 
-SHOWN_LINES = 200
-FOLDED_LINES = 40
+SHOWN_LINES = 120
+FOLDED_LINES = 30
+FOLDED_MESSAGES = 20
+PAGE_BYTES = 120_000
+"""About as much HTML as the rows of one page may be."""
+LISTS = ("messages", "input", "contents")
+"""What protocols call the messages of a request."""
 _SNIPPET = 240
-
-Sign = Literal["gone", "add", "chg", ""]
-_SIGNS = {"gone": "−", "add": "+", "chg": "~", "": ""}
-_SPOKEN = {"gone": "removed", "add": "added", "chg": "changed", "": ""}
+_SYSTEM = ('"role": "system",', '"role": "developer",')
+_SIGNS: dict[Sign, str] = {"gone": "−", "add": "+", "chg": "~", "": ""}
+_SPOKEN: dict[Sign, str] = {"gone": "removed", "add": "added", "chg": "changed", "": ""}
 
 
 class Stored(Struct, frozen=True):
@@ -42,27 +48,14 @@ class Stored(Struct, frozen=True):
         return _SIGNS[self.sign]
 
 
-class Note(Struct, frozen=True):
-    """A change in the middle pane. `same_as` is the number of an earlier one with the same rule and reason."""
-
-    change: Placed
-    verb: str
-    before: SafeString
-    after: SafeString
-    same_as: int | None
-
-
 class Sent(Struct, frozen=True):
-    """A line of the request in the right pane."""
+    """A line of the request in the right pane. `jumps`: lines before it are left out."""
 
     number: int
     text: str
     sign: Sign
     marks: list[int]
-
-    @property
-    def sign_text(self) -> str:
-        return _SIGNS[self.sign]
+    jumps: bool = False
 
     @property
     def spoken(self) -> str:
@@ -70,7 +63,7 @@ class Sent(Struct, frozen=True):
 
 
 class Message(Struct, frozen=True):
-    """A stored message: how it is called, where its page is, its parts, and its lines of the request."""
+    """A stored message: how it is called, where its page is, and its parts."""
 
     label: str
     link: str
@@ -78,9 +71,7 @@ class Message(Struct, frozen=True):
     model_id: str
     size: int
     parts: list[Stored]
-    sent: list[Sent]
-    hidden_lines: int
-    goes_to: list[str]
+    note: str = ""
 
 
 class Row(Struct, frozen=True):
@@ -91,21 +82,50 @@ class Row(Struct, frozen=True):
     messages: list[Message]
     notes: list[Note]
     sent: list[Sent]
-    hidden_lines: int
-    sent_size: int
+    hidden_lines: int = 0
+    sent_size: int = 0
+    units: tuple[str, ...] = ()
     shared: str = ""
+    hidden_messages: int = 0
+    stored_size: int = 0
 
     @property
-    def stored_size(self) -> int:
-        return sum(message.size for message in self.messages)
+    def sent_title(self) -> str:
+        """`messages[0] to [7], lines 6 to 212`."""
+        if not self.sent:
+            return "nothing"
+        name = spelt(self.units[0]) if self.units else "outside the messages"
+        if len(self.units) > 1:
+            name += f" to [{self.units[-1].rpartition('/')[2]}]"
+        first, last = self.sent[0].number, self.sent[-1].number + self.hidden_lines
+        return f"{name}, line {first:,}" if first == last else f"{name}, lines {first:,} to {last:,}"
+
+
+class StepCount(Struct, frozen=True):
+    """A stop of the strip; `number` is what the page is asked for to see its changes alone."""
+
+    number: int
+    name: str
+    count: int
 
 
 class XRay(Struct, frozen=True):
+    """The rows of this page, and numbers about all of them. `next_row` is where the next page begins, if there is one.
+
+    `losses` counts changes by how much was lost, beginning with the worst.
+    """
+
     rows: list[Row]
     stored_size: int
     sent_size: int
     rule_count: int
     line_count: int
+    message_count: int
+    unit_count: int
+    steps: list[StepCount]
+    losses: list[tuple[str, int]]
+    first_row: int
+    next_row: int | None
 
 
 def build(
@@ -115,104 +135,195 @@ def build(
     changes: Sequence[Placed],
     body: bytes,
     labels: Mapping[str, tuple[str, str]],
+    step: int | None = None,
+    only_changed: bool = False,
+    first_row: int = 0,
 ) -> XRay:
     """The rows of a preview. `landed`: message id to the pointers of what it became in the request's body; `labels`:
-    message id to its short name and the address of its page (either may be empty)."""
-    notes = list(_notes(changes))
-    all_lines = lines(decode_json(body))
-    marked = _marks(changes, all_lines)
+    message id to its short name and the address of its page (either may be empty). With a `step` only its changes."""
+    notes = list(notes_of(changes))
     # What no stored message became (instructions, made-up turns) is listed under an empty id.
     landed = {message_id: pointers for message_id, pointers in landed.items() if message_id}
-    list_place = next((_list_of(pointer) for pointers in landed.values() for pointer in pointers), "/messages")
-    units: dict[str, list[Line]] = {}
-    head: list[Line] = []
-    tail: list[Line] = []
-    for line in all_lines:
-        unit = _unit(line.place, list_place)
-        if unit:
-            units.setdefault(unit, []).append(line)
-        else:
-            (tail if units else head).append(line)
-
+    pointers = [pointer for each in landed.values() for pointer in each]
+    request = Request(body, changes, pointers)
     by_message: dict[int, list[Note]] = {}
     frame_notes: list[Note] = []
     position = {message.get("id"): i for i, message in enumerate(messages)}
     for note in notes:
-        at = _stored_index(note.change.stored)
+        at = stored_index(note.change.stored)
         at = position.get(note.change.message_id) if at is None else at
         if at is None:
             frame_notes.append(note)
         else:
             by_message.setdefault(at, []).append(note)
 
-    owners = {_unit(pointer, list_place) for pointers in landed.values() for pointer in pointers}
-    order = list(units)
+    owners = {request.unit_of(pointer) for pointer in pointers}
     shown_units: set[str] = set()
-    rows: list[Row] = [_frame("Settings and instructions", head, frame_notes, marked)]
+    rows: list[Row] = [request.frame("Settings and instructions", request.head, frame_notes)]
     for i, message in enumerate(messages):
-        own = [_unit(pointer, list_place) for pointer in landed.get(message.get("id", ""), ())]
-        own = list(dict.fromkeys(unit for unit in own if unit in units))
+        own = [request.unit_of(pointer) for pointer in landed.get(message.get("id", ""), ())]
+        own = list(dict.fromkeys(unit for unit in own if unit in request.place))
         fresh = [unit for unit in own if unit not in shown_units]
         if fresh:
             # What no stored message became stands where it is sent.
-            for unit in order[: order.index(fresh[0])]:
+            for unit in request.order[: request.place[fresh[0]]]:
                 if unit not in owners and unit not in shown_units:
-                    rows.append(_made(unit, units[unit], marked))
+                    rows.append(request.made(unit))
                     shown_units.add(unit)
         shown_units.update(fresh)
-        rows.append(_message_row(message, fresh, own, units, by_message.get(i, []), marked, labels))
-    rows += [_made(unit, units[unit], marked) for unit in order if unit not in shown_units]
-    if tail:
-        rows.append(_frame("The rest of the request", tail, [], marked))
+        rows.append(_message_row(request, message, fresh, own, by_message.get(i, []), labels))
+    rows += [request.made(unit) for unit in request.order if unit not in shown_units]
+    if request.tail:
+        rows.append(request.frame("The rest of the request", request.tail, []))
+    return paged(rows, notes, request, message_count=len(messages), step=step, only=only_changed, first_row=first_row)
+
+
+def paged(
+    rows: Sequence[Row],
+    notes: Sequence[Note],
+    request: Request,
+    *,
+    message_count: int,
+    step: int | None,
+    only: bool,
+    first_row: int,
+) -> XRay:
+    """The x-ray of all rows: those asked for, folded, and as many of them as a page holds."""
+    wanted = list(rows)
+    if step is not None:
+        narrowed = ((row, [note for note in row.notes if note.step == step]) for row in rows)
+        wanted = [replace(row, notes=kept) for row, kept in narrowed if kept]
+    elif only:
+        wanted = [row for row in rows if row.kind in ("message", "made") or row.notes]
+    folded = list(_folded(wanted))
+    first_row = min(first_row, max(0, len(folded) - 1))
+    end, cost = first_row, 0
+    while end < len(folded) and (end == first_row or cost + _cost(folded[end]) <= PAGE_BYTES):
+        cost += _cost(folded[end])
+        end += 1
+    by_loss = Counter(note.change.loss for note in notes)
+    order = ("content lost", "reasoning hidden", "reshaped", "same")
     return XRay(
-        rows=list(_folded(rows)),
-        stored_size=sum(message.size for row in rows for message in row.messages),
-        sent_size=len(body),
-        rule_count=len({change.rule for change in changes}),
-        line_count=len(all_lines),
+        rows=folded[first_row:end],
+        stored_size=sum(row.stored_size for row in rows),
+        sent_size=request.size,
+        rule_count=len({note.change.rule for note in notes}),
+        line_count=request.line_count,
+        message_count=message_count,
+        unit_count=len(request.order),
+        steps=_steps(notes),
+        losses=[(loss, by_loss[loss]) for loss in order if by_loss[loss]],  # type: ignore[index]  # all are losses
+        first_row=first_row,
+        next_row=end if end < len(folded) else None,
     )
+
+
+class Request:
+    """The body as lines, by the message they lie in, with the marks of the changes.
+
+    `head` and `tail` are the lines before and behind the messages, `order` the messages as they are sent.
+    """
+
+    def __init__(self, body: bytes, changes: Sequence[Placed], pointers: Sequence[str]) -> None:
+        value = decode_json(body)
+        found = lines(value)
+        self.size, self.line_count = len(body), len(found)
+        known = (name for name in LISTS if isinstance(value, dict) and isinstance(value.get(name), list))
+        self._list = next(("/" + pointer.split("/")[1] for pointer in pointers), f"/{next(known, LISTS[0])}")
+        self._lines: dict[str, list[Line]] = {}
+        self.head: list[Line] = []
+        self.tail: list[Line] = []
+        for line in found:
+            unit = self.unit_of(line.place)
+            if unit:
+                self._lines.setdefault(unit, []).append(line)
+            else:
+                (self.tail if self._lines else self.head).append(line)
+        self.order = list(self._lines)
+        self.place = {unit: i for i, unit in enumerate(self.order)}
+        self._marked = marks_of(changes, {**self._lines, "": [*self.head, *self.tail]}, self.unit_of)
+
+    def unit_of(self, place: str) -> str:
+        """The message of the request that a place lies in, `/messages/3`; empty outside the list."""
+        return "/".join(place.split("/")[:3]) if place.startswith(self._list + "/") else ""
+
+    def sent(self, units: Sequence[str]) -> tuple[list[Sent], int, int]:
+        """The lines of some messages that are shown, how many are not, and the size of all."""
+        return self._shown([line for unit in units for line in self._lines[unit]])
+
+    def frame(self, title: str, found: Sequence[Line], notes: list[Note]) -> Row:
+        sent, hidden, size = self._shown(found)
+        return Row("frame", title, [], notes, sent, hidden, size)
+
+    def made(self, unit: str) -> Row:
+        sent, hidden, size = self.sent([unit])
+        if self.order and unit == self.order[0] and any(line.text.strip() in _SYSTEM for line in self._lines[unit]):
+            return Row("frame", "Instructions", [], [], sent, hidden, size, (unit,))
+        return Row("made", f"{spelt(unit)}, made for this call", [], [], sent, hidden, size, (unit,))
+
+    def _shown(self, found: Sequence[Line]) -> tuple[list[Sent], int, int]:
+        """The first lines and every marked one, within bounds."""
+        kept = [line for i, line in enumerate(found) if i < SHOWN_LINES or line.number in self._marked]
+        kept = kept[: SHOWN_LINES * 2]
+        sent: list[Sent] = []
+        for line in kept:
+            jumps = bool(sent) and line.number != sent[-1].number + 1
+            sent.append(Sent(line.number, line.text, *self._marked.get(line.number, ("", [])), jumps))
+        size = sum(len(line.text.encode("utf-8", "replace")) for line in found)
+        return sent, len(found) - len(kept), size
 
 
 # Rows
 
 
 def _message_row(
+    request: Request,
     message: StoredMessage,
     fresh: Sequence[str],
     own: Sequence[str],
-    units: Mapping[str, Sequence[Line]],
     notes: list[Note],
-    marked: Mapping[int, tuple[Sign, list[int]]],
     labels: Mapping[str, tuple[str, str]],
 ) -> Row:
+    shown = shown_message(message, notes, labels)
+    sent, hidden, size = request.sent(fresh)
+    shared = "" if fresh or not own else f"in {spelt(own[0])}, above"
+    touched = bool(notes) or any(line.sign for line in sent) or not own or bool(shared)
+    kind: Literal["message", "same"] = "message" if touched else "same"
+    return Row(kind, "", [shown], notes, sent, hidden, size, tuple(fresh), shared, stored_size=shown.size)
+
+
+def shown_message(
+    message: StoredMessage, notes: Sequence[Note], labels: Mapping[str, tuple[str, str]], note: str = ""
+) -> Message:
+    """A stored message with the marks of these changes on its parts."""
     content = message.get("content") or {}
     label, link = labels.get(message.get("id", ""), ("", ""))
     metadata = content.get("metadata")
     model_id = metadata.get("modelId") if isinstance(metadata, dict) else ""
-    size = len(write_json(content).encode())
-    sent, hidden = _sent([line for unit in fresh for line in units[unit]], marked, SHOWN_LINES)
-    shared = "" if fresh or not own else f"in {_spelt(own[0])}, above"
-    touched = bool(notes) or any(line.sign for line in sent) or not own or bool(shared)
-    shown = Message(
+    return Message(
         label=label,
         link=link,
         role=str(message.get("role", "")).capitalize(),
         model_id=model_id if isinstance(model_id, str) else "",
-        size=size,
+        size=_size_of(content),
         parts=_parts(content, notes),
-        sent=sent,
-        hidden_lines=hidden,
-        goes_to=[_spelt(unit) for unit in fresh],
+        note=note,
     )
-    kind: Literal["message", "same"] = "message" if touched else "same"
-    return Row(kind, "", [shown], notes, sent, hidden, _size(units, fresh), shared)
+
+
+def _size_of(content: Any) -> int:
+    try:
+        return len(write_json(content).encode())
+    except UnicodeError:
+        # Half a character, which only an example can still hold: the store mends it on the way in.
+        return len(json.dumps(content))
 
 
 def _parts(content: Mapping[str, Any], notes: Sequence[Note]) -> list[Stored]:
     by_part: dict[int, list[Note]] = {}
     loose: list[Note] = []
     for note in notes:
-        n = _part_index(note.change.stored)
+        n = part_index(note.change.stored)
         if n is None:
             loose.append(note)
         else:
@@ -254,19 +365,6 @@ def _stored(shown: Shown, sign: Sign, marks: list[int]) -> Stored:
     return Stored(kind or shown.title or shown.kind, text[:_SNIPPET], shown.size, sign, marks)
 
 
-def _frame(title: str, found: Sequence[Line], notes: list[Note], marked: Mapping[int, tuple[Sign, list[int]]]) -> Row:
-    sent, hidden = _sent(found, marked, SHOWN_LINES)
-    where = f"lines {found[0].number} to {found[-1].number}" if found else ""
-    return Row("frame", f"{title}, {where}", [], notes, sent, hidden, sum(len(line.text) for line in found))
-
-
-def _made(unit: str, found: Sequence[Line], marked: Mapping[int, tuple[Sign, list[int]]]) -> Row:
-    sent, hidden = _sent(found, marked, SHOWN_LINES)
-    return Row(
-        "made", f"{_spelt(unit)}, made for this call", [], [], sent, hidden, sum(len(line.text) for line in found)
-    )
-
-
 def _folded(rows: Sequence[Row]) -> Iterator[Row]:
     """Rows with each run of untouched messages as one."""
     run: list[Row] = []
@@ -283,140 +381,61 @@ def _folded(rows: Sequence[Row]) -> Iterator[Row]:
 
 
 def _fold(run: Sequence[Row]) -> Row:
-    messages = [row.messages[0] for row in run]
-    sent: list[Sent] = []
-    hidden = 0
-    for row in run:
-        limit = FOLDED_LINES if len(run) > 1 else SHOWN_LINES
-        sent += row.sent[:limit]
-        hidden += row.hidden_lines + max(0, len(row.sent) - limit)
+    messages = [message for row in run for message in row.messages]
+    sent = [line for row in run for line in row.sent]
+    hidden = sum(row.hidden_lines for row in run)
     first, last = messages[0].label, messages[-1].label
-    title = f"{first}, as stored" if len(run) == 1 else f"{first} to {last}, {len(run)} messages as stored"
-    return Row("same", title, messages, [], sent, hidden, sum(row.sent_size for row in run))
+    title = first if len(run) == 1 else f"{first} to {last}, {len(run)} messages"
+    if not messages[0].role:
+        title += ", no change on record"
+    else:
+        title += ", as stored" if len(run) == 1 else " as stored"
+    return Row(
+        "same",
+        title,
+        messages[:FOLDED_MESSAGES],
+        [],
+        sent[:FOLDED_LINES],
+        hidden + max(0, len(sent) - FOLDED_LINES),
+        sum(row.sent_size for row in run),
+        tuple(unit for row in run for unit in row.units),
+        hidden_messages=max(0, len(messages) - FOLDED_MESSAGES),
+        stored_size=sum(row.stored_size for row in run),
+    )
 
 
-# Changes
+def _cost(row: Row) -> int:
+    """About how many bytes of HTML a row is."""
+    parts = sum(300 + len(part.text) for message in row.messages for part in message.parts)
+    sent = sum(14 + len(line.text) + (140 if line.sign or line.marks else 0) for line in row.sent)
+    notes = sum(650 + len(note.before) + len(note.after) for note in row.notes)
+    return 400 + 250 * len(row.messages) + parts + sent + notes
 
 
-def _notes(changes: Sequence[Placed]) -> Iterator[Note]:
-    seen: dict[tuple[str, str], int] = {}
-    for change in changes:
-        same_as = seen.get((change.rule, change.reason))
-        seen.setdefault((change.rule, change.reason), change.number)
-        before, after = difference(change.before, change.after)
-        yield Note(change, _verb(change), before, after, same_as)
-
-
-def _verb(change: Placed) -> str:
-    if change.after is None:
-        return "Left out"
-    if change.before is None:
-        return "Added"
-    if "-id" in change.rule or "tool-name" in change.rule:
-        return "Renamed"
-    return "Rewritten"
-
-
-def difference(before: Any, after: Any) -> tuple[SafeString, SafeString]:
-    """Both values as one-line texts, escaped, with the letters that differ in `<u>`; empty for None."""
-    old = "" if before is None else before if isinstance(before, str) else write_json(before)
-    new = "" if after is None else after if isinstance(after, str) else write_json(after)
-    if not old or not new:
-        return foreign(old), foreign(new)
-    matcher = difflib.SequenceMatcher(None, old, new, autojunk=False)
-    if matcher.ratio() < 0.4:
-        return foreign(old), foreign(new)
-    left = right = SafeString("")
-    for kind, a, b, c, d in matcher.get_opcodes():
-        left += _piece(old[a:b], kind == "equal")
-        right += _piece(new[c:d], kind == "equal")
-    return mark_safe(left), mark_safe(right)
-
-
-def _piece(text: str, is_equal: bool) -> SafeString:
-    if not text:
-        return SafeString("")
-    return conditional_escape(text) if is_equal else format_html("<u>{}</u>", text)
-
-
-def _marks(changes: Sequence[Placed], found: Sequence[Line]) -> dict[int, tuple[Sign, list[int]]]:
-    """Line number to its sign and the numbers of the changes that begin there."""
-    marks: dict[int, tuple[Sign, list[int]]] = {}
-    for change in changes:
-        for pointer in (change.sent, *change.also_sent):
-            if pointer is None:
-                continue
-            block = [line for line in found if _touches(line, pointer)]
-            if not block:
-                continue
-            telling = _telling(block, change)
-            sign: Sign = "chg"
-            hit = telling or block[:1]
-            if change.before is None:
-                # Where the new thing itself is not found, the place it was added to only gets the number.
-                sign, hit = ("add", block) if telling else ("", block[:1])
-            for line in hit:
-                old_sign, numbers = marks.get(line.number, ("", []))
-                number = [change.number] if line is hit[0] else []
-                marks[line.number] = (old_sign or sign, [*numbers, *number])
-    return marks
-
-
-def _telling(block: Sequence[Line], change: Placed) -> list[Line]:
-    """The lines of a changed value that hold what it became."""
-    after, before = change.after, change.before
-    leaves = [after]
-    if isinstance(after, dict):
-        old = before if isinstance(before, dict) else {}
-        leaves = [value for key, value in after.items() if old.get(key) != value]
-    needles = [write_json(leaf)[:60] for leaf in leaves if leaf not in ("", None)]
-    return [line for line in block if any(needle in line.text for needle in needles)]
-
-
-def _touches(line: Line, pointer: str) -> bool:
-    if line.place == pointer or line.place.startswith(pointer + "/"):
-        return True
-    return line.is_whole and pointer.startswith(line.place + "/")
-
-
-def _sent(found: Sequence[Line], marked: Mapping[int, tuple[Sign, list[int]]], limit: int) -> tuple[list[Sent], int]:
-    """The first lines and every marked one, and how many are not among them."""
-    kept = [line for i, line in enumerate(found) if i < limit or line.number in marked]
-    sent = [Sent(line.number, line.text, *marked.get(line.number, ("", []))) for line in kept]
-    return sent, len(found) - len(kept)
+def _steps(notes: Sequence[Note]) -> list[StepCount]:
+    """The stops between stored and sent: the tool filter and one's own rules only where they did something."""
+    counts = Counter(note.step for note in notes)
+    numbers = [*([FILTER_STEP] if counts[FILTER_STEP] else []), *range(1, len(STEP_NAMES) + 1)]
+    numbers += [OWN_STEP] if counts[OWN_STEP] else []
+    return [StepCount(number, step_name(number), counts[number]) for number in numbers]
 
 
 # Places
 
 
-def _list_of(pointer: str) -> str:
-    return "/" + pointer.split("/")[1]
-
-
-def _unit(place: str, list_place: str) -> str:
-    """The message of the request that a place lies in, `/messages/3`; empty outside the list."""
-    if not place.startswith(list_place + "/"):
-        return ""
-    return "/".join(place.split("/")[:3])
-
-
-def _spelt(unit: str) -> str:
+def spelt(unit: str) -> str:
     _, name, index = unit.split("/")
     return f"{name}[{index}]"
 
 
-def _stored_index(pointer: str | None) -> int | None:
+def stored_index(pointer: str | None) -> int | None:
     steps = pointer.split("/") if pointer else []
     return int(steps[2]) if len(steps) > 2 and steps[1] == "messages" and steps[2].isdigit() else None
 
 
-def _part_index(pointer: str | None) -> int | None:
+def part_index(pointer: str | None) -> int | None:
     steps = pointer.split("/") if pointer else []
     return int(steps[5]) if len(steps) > 5 and steps[4] == "parts" and steps[5].isdigit() else None
-
-
-def _size(units: Mapping[str, Sequence[Line]], chosen: Sequence[str]) -> int:
-    return sum(len(line.text.encode("utf-8", "replace")) for unit in chosen for line in units[unit])
 
 
 def _snippet(value: Any) -> str:

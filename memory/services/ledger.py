@@ -22,6 +22,7 @@ from memory.processors import Turn
 from memory.processors.calls import AttemptRecord, Call
 from memory.processors.loop import TurnLoop
 from memory.providers.http import headers_for, url_for
+from memory.services import rule_use
 from memory.services.feed import Feed, write_events
 from memory.services.preview import placed
 from memory.services.streams import LAST
@@ -81,13 +82,15 @@ class Ledger:
         """What was changed in the request of a call and why; it takes a while, so the call need not wait for it."""
         if not call.result.changes and not call.result.findings:
             return
-        changes = placed(call.result, call.messages, call.request.encoded)
-        update_rows(
-            Attempt,
-            {"run_id": self.run.id, "number": call.number},
-            changes=write_json(changes),
-            findings=write_json(list(call.result.findings)),
-        )
+        changes, findings = placed(call.result, call.messages, call.request.encoded), list(call.result.findings)
+        with transaction.atomic():
+            update_rows(
+                Attempt,
+                {"run_id": self.run.id, "number": call.number},
+                changes=write_json(changes),
+                findings=write_json(findings),
+            )
+            rule_use.record(self.run, call.model.ref.provider, call.model.protocol, changes, findings, call.started_at)
 
     def attempt(self, record: AttemptRecord) -> None:
         """What became of the open call, and everything that was decided about it; before any wait."""
@@ -120,6 +123,10 @@ class Ledger:
             )
             if not is_ours:
                 raise RunLost(self.run.id)
+            if record.decision == "retry" and record.matched and self.loop is not None:
+                model = self.loop.model
+                asked = (self.run, model.ref.provider, model.protocol, (), (), record.finished_at)
+                rule_use.record(*asked, asked=record.matched)
             self.event("attempt", {"number": record.number, "decision": record.decision, "status": status})
 
     def waited(self, number: int, slept_ms: float) -> None:

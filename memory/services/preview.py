@@ -16,17 +16,22 @@ from memory.messages.names import ModelRef
 from memory.messages.prompt import prompt_to_json
 from memory.messages.stored import StoredMessage, check_content
 from memory.models import Agent
-from memory.processors import Chain, MemoryStorage, PromptResult
-from memory.processors.calls import Call
+from memory.processors import Chain, MemoryStorage, PromptResult, Switches
+from memory.processors.calls import Call as OpenCall
 from memory.processors.chain import StepSettings
-from memory.processors.changes import Finding, Placed, place_changes
+from memory.processors.changes import Change, Finding, Placed, place_changes
 from memory.processors.compat.catalogue import FAMILIES
+from memory.processors.compat.passes import CATALOGUE
+from memory.processors.compat.passes.call import Call
+from memory.processors.compat.processor import run_steps
+from memory.profiles import profile_for
 from memory.providers import wire_module
 from memory.providers.http import headers_for, url_for
 from memory.providers.wire import Encoded, Settings, Tool
 from memory.services.calls import ProviderModel, chain_for, settings_for, tools_from
 from memory.services.connections import connection_for, target_model
 from memory.store import DjangoStorage
+from memory.trials import Trial
 
 
 class PreviewedRequest(Struct, frozen=True):
@@ -52,6 +57,8 @@ class Preview(Struct, frozen=True, kw_only=True):
     messages: Sequence[StoredMessage]
     landed: Mapping[str, Sequence[str]]
     system_texts: Sequence[str]
+    left: Sequence[Change] = ()
+    """Faults that the request still has, as far as the catalogue knows; asked for with `check`."""
 
 
 def preview(
@@ -66,6 +73,7 @@ def preview(
     settings: Mapping[str, Any] | None = None,
     rules: Mapping[str, str] | None = None,
     last: int | None = None,
+    check: bool = False,
 ) -> Preview:
     """The request that an agent (none: the default processors) would make of a history for a target.
 
@@ -110,12 +118,13 @@ def preview(
     )
     if read is not None and (read_from[0] != connection.protocol or read_from[1] not in ("", ref.provider)):
         read = _portable(read)
-    return show(chain, listed, ProviderModel(connection, ref, _settings(ref, agent, read, settings)))
+    return show(chain, listed, ProviderModel(connection, ref, _settings(ref, agent, read, settings)), check=check)
 
 
-def show(chain: Chain, listed: MessageList, target: ProviderModel) -> Preview:
+def show(chain: Chain, listed: MessageList, target: ProviderModel, *, check: bool = False) -> Preview:
     """The request of a run's first call, with the processors' hooks asked as a run asks them.
 
+    With `check` the passes look at their own result once more: what a rule that is off left behind.
     Raises InvalidInput (cannot_encode) when the protocol has no place for something in it.
     """
     ref, connection = target.ref, target.connection
@@ -137,16 +146,18 @@ def show(chain: Chain, listed: MessageList, target: ProviderModel) -> Preview:
         encoded = target.encode(result).encoded
     except EncodingError as error:
         raise InvalidInput(str(error), field="messages", code="cannot_encode") from error
-    return _shown(target, result, encoded, listed)
+    return _shown(target, result, encoded, listed, check=check)
 
 
-def shown_call(call: Call, listed: MessageList) -> Preview:
+def shown_call(call: OpenCall, listed: MessageList) -> Preview:
     """The call of a run, as a preview shows one."""
     assert isinstance(call.model, ProviderModel)
     return _shown(call.model, call.result, call.request.encoded, listed)
 
 
-def _shown(target: ProviderModel, result: PromptResult, encoded: Encoded, listed: MessageList) -> Preview:
+def _shown(
+    target: ProviderModel, result: PromptResult, encoded: Encoded, listed: MessageList, *, check: bool = False
+) -> Preview:
     ref, connection, body = target.ref, target.connection, encoded.body
     return Preview(
         provider=ref.provider,
@@ -161,7 +172,34 @@ def _shown(target: ProviderModel, result: PromptResult, encoded: Encoded, listed
         messages=listed.messages,
         landed=_landed(result, encoded),
         system_texts=listed.system_texts,
+        left=_left(result, target) if check else (),
     )
+
+
+def _left(result: PromptResult, target: ProviderModel) -> list[Change]:
+    names = [result.tool_names.get(name, name) for name in target.tool_names]
+    declared = frozenset((*names, *result.needs.get("declare_tools", ())))
+    call = Call(target.ref.model_id, target.call_settings, declared, needs=dict(result.needs))
+    profile = profile_for(target.ref, target.connection.protocol)
+    return run_steps(CATALOGUE, result.prompt, profile, Switches(), tool_names=names, call=call)[1]
+
+
+class ShownTrial(Struct, frozen=True):
+    """An example's cured request beside its history."""
+
+    messages: Sequence[StoredMessage]
+    changes: Sequence[Placed]
+    body: bytes
+    landed: Mapping[str, Sequence[str]]
+
+
+def of_trial(trial: Trial) -> ShownTrial | None:
+    """What a preview shows, of an example; None where its request can't be written, or no message of it is stored."""
+    encoded, prompt, messages = trial.cured, trial.prompt, list(trial.example.messages)
+    if encoded is None or not messages:
+        return None
+    result = PromptResult(prompt=prompt, changes=trial.changes)
+    return ShownTrial(messages, placed(result, messages, encoded), encoded.body, _landed(result, encoded))
 
 
 def placed(result: PromptResult, stored: Sequence[StoredMessage], encoded: Encoded) -> list[Placed]:

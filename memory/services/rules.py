@@ -11,19 +11,25 @@ from memory import audit, store
 from memory.access import Principal
 from memory.errors import InvalidInput
 from memory.messages.names import PROVIDERS
-from memory.models import Agent, RuleSetting
-from memory.processors.compat.catalogue import rule_ids
+from memory.models import Agent, AuditEvent, RuleSetting
+from memory.processors.compat.catalogue import FAMILIES, rule_ids
 
 State = Literal["off", "report", "on"]
 _PRECEDENCE = ("global", "provider", "agent")
 
 
 def switch_rule(
-    caller: Principal, name: str, state: str, *, provider: str | None = None, agent_id: str | None = None
+    caller: Principal,
+    name: str,
+    state: str,
+    *,
+    provider: str | None = None,
+    agent_id: str | None = None,
+    reason: str = "",
 ) -> list[str]:
     """Set a rule, or all rules of a family, in one scope: a provider's, an agent's, else global; the rule ids.
 
-    Raises InvalidInput for an unknown rule (naming the nearest), state or scope.
+    `reason` is kept with the audit event. Raises InvalidInput for an unknown rule (naming the nearest), state or scope.
     """
     rules = rule_ids(name)
     if state not in get_args(State):
@@ -52,6 +58,7 @@ def switch_rule(
             scope_id=scope_id,
             state=state,
             before=before,
+            reason=reason,
         )
     return rules
 
@@ -88,6 +95,14 @@ def switches_for(provider: str, agent_id: str | None = None) -> dict[str, State]
         rows = cursor.fetchall()
     by_width = sorted(rows, key=lambda row: _PRECEDENCE.index(row[0]))
     return {rule: cast(State, state) for _, rule, state in by_width}
+
+
+def switch_events(rule_id: str = "", *, limit: int) -> list[AuditEvent]:
+    """The newest changes to switches; with a rule, those of it and of its family."""
+    events = AuditEvent.objects.filter(target_type="rule", action__in=("rule.switched", "rule.reset"))
+    if rule_id:
+        events = events.filter(target_id__in={rule_id, FAMILIES.get(rule_id, rule_id)})
+    return list(events.order_by("-at", "-id")[:limit])
 
 
 def _scope(provider: str | None, agent_id: str | None) -> tuple[str, str]:

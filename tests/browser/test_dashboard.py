@@ -41,7 +41,7 @@ def test_a_thread_is_previewed_a_rule_switched_off_and_the_difference_seen(site:
     expect(site.get_by_text("08:05")).to_be_visible()
     assert site.title() != "broken in"
 
-    site.get_by_role("link", name="Preview").first.click()
+    site.get_by_role("link", name="X-ray").first.click()
     site.locator("select[name=provider]").select_option("anthropic")
     site.get_by_role("button", name="Show").click()
     expect(site.locator("#result")).to_contain_text("functions_timetable_0")
@@ -99,6 +99,10 @@ def test_no_page_scrolls_sideways_on_a_phone(site: Page, scheme: Any) -> None:
         f"/threads/{thread.id}/delete/",
         "/preview/",
         "/rules/",
+        "/rules/matrix/",
+        "/rules/trail/",
+        f"/rules/{RULE}/",
+        f"/rules/{RULE}/?ask=off",
         "/runs/",
         f"/runs/{run.id}/",
         "/agents/",

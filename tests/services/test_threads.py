@@ -124,7 +124,15 @@ class TestDeleting:
 
         counts = delete_thread(caller("ada"), thread)
 
-        assert counts == {"versions": 1, "messages": 3, "attempts": 1, "events": 1, "runs": 1, "threads": 1}
+        assert counts == {
+            "versions": 1,
+            "messages": 3,
+            "rule_uses": 0,
+            "attempts": 1,
+            "events": 1,
+            "runs": 1,
+            "threads": 1,
+        }
         assert Thread.objects.get() == kept
         assert (Message.objects.count(), Run.objects.count()) == (2, 1)
         assert not (MessageVersion.objects.exists() or Attempt.objects.exists() or RunEvent.objects.exists())

@@ -432,6 +432,11 @@ RULES: dict[str, RuleInfo] = {rule.id: rule for rule in _ALL}
 FAMILIES: dict[str, str] = {rule.id: rule.family for rule in _ALL if rule.family}
 
 
+def fault_words(fault: str) -> tuple[str, str]:
+    """What repairs a fault and why, in words that hold for every provider."""
+    return _FAULTS[fault]
+
+
 def rule_ids(name: str) -> list[str]:
     """The rules a name means: a rule id, or a family with all its rules.
 

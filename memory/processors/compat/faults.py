@@ -70,6 +70,11 @@ def known_faults(texts: Sequence[str], profile: Profile) -> Iterator[tuple[str, 
         yield rule, _FAULTS[rule]
 
 
+def faults_of(rule: str) -> tuple[str, ...]:
+    """The faults a rule repairs, by the names that passes have for them; none for one that repairs the thread."""
+    return _FAULTS.get(rule) or ((rule.removeprefix("any-"),) if rule.startswith("any-") else ())
+
+
 def known_rules() -> frozenset[str]:
     """Rules whose error is known by its words."""
     return frozenset(_COMPILED)

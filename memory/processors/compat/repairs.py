@@ -12,6 +12,8 @@ from typing import Any
 from memory.messages.stored import StoredMessage, content_of, parts_of, tool_invocations
 from memory.profiles.profile import IdFormat
 
+LASTING = ("anthropic-tool-id-format", "openai-responses-reasoning-orphan")
+"""The rules that these are for."""
 _CLAUDE_IDS = IdFormat(refused="[^a-zA-Z0-9_-]")
 
 
