@@ -32,6 +32,8 @@ class Text(Struct, frozen=True, tag="text"):
     options: Options | None = None
     at: int | None = None
     """Index of the stored part this one was made from; None for what a pass made up."""
+    of: str = ""
+    """Id of the stored message it came from, where that is not its prompt message's."""
 
 
 class Reasoning(Struct, frozen=True, tag="reasoning"):
@@ -40,6 +42,7 @@ class Reasoning(Struct, frozen=True, tag="reasoning"):
     at: int | None = None
     origin: Origin | None = None
     """Stamp of the part itself, else that of its turn."""
+    of: str = ""
 
 
 _URL = re.compile(r"[a-zA-Z][a-zA-Z0-9+.-]*://")
@@ -57,6 +60,7 @@ class File(Struct, frozen=True, tag="file"):
     filename: str | None = None
     options: Options | None = None
     at: int | None = None
+    of: str = ""
 
 
 class ToolCall(Struct, frozen=True, tag="tool-call"):
@@ -68,6 +72,7 @@ class ToolCall(Struct, frozen=True, tag="tool-call"):
     """No outcome is stored for it."""
     options: Options | None = None
     at: int | None = None
+    of: str = ""
 
 
 class Output(Struct, frozen=True):
@@ -88,7 +93,6 @@ class ToolResult(Struct, frozen=True, tag="tool-result"):
     options: Options | None = None
     at: int | None = None
     of: str = ""
-    """Id of the stored message it came from, where that is not its prompt message's."""
 
 
 Part = Text | Reasoning | File | ToolCall | ToolResult

@@ -64,7 +64,7 @@ class Finding(Struct, frozen=True):
 
 
 def spot_of(message: Message, part: Part | None = None) -> Spot:
-    if isinstance(part, ToolResult) and part.of:
+    if part is not None and part.of:
         return Spot(part.of, part.at)
     return Spot(message.id, part.at if part is not None else None)
 
@@ -85,7 +85,7 @@ def place_changes(
             pointer = places.get((i, j)) or places.get((i, -1))
             if pointer is not None:
                 spot = spot_of(message, part)
-                for known in {spot, Spot(message.id)}:
+                for known in {spot, Spot(message.id), Spot(spot.message_id)}:
                     sent.setdefault(known, []).append(pointer)
                 if isinstance(part, ToolResult):
                     sent.setdefault(replace(spot, is_result=True), []).append(pointer)

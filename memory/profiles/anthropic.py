@@ -15,22 +15,35 @@ PROFILE = Profile(
     namespace="anthropic",
     seals=("signature", "redactedData"),
     signers=("anthropic", "vertex", "bedrock"),
-    files_inline=("image/*", "application/pdf", "text/plain"),
+    files_inline=("image/png", "image/jpeg", "image/gif", "image/webp", "application/pdf", "text/plain"),
     files_by_url=("image/*", "application/pdf"),
+    url_schemes=("https", "http"),
+    plain_text_files=True,
     blank_text="drop",
     pending_call="synthesise",
     unpaired="to-text",
     system_between=False,
     first_user="synthesise",
     seals_by_model=True,
+    hosted_ids="srvtoolu_[a-zA-Z0-9_]+",
+    hosted_result_marks=("result.type",),
+    further={
+        "file.extra": ("context", "citations"),
+        "call.call": ("type", "caller"),
+        "hosted.call": ("type", "caller", "server_name"),
+        "hosted.result": ("type", "caller", "is_error"),
+    },
     final_thinking=False,
     last_user="thinking",
     trims_last_text=True,
     cache_markers=4,
+    marks_reasoning=False,
     image_limits=True,
     rules={
         "tool-id": "anthropic-tool-id-charset",
         "reasoning": "anthropic-thinking-signature-missing",
+        "unknown-field": "anthropic-unknown-field",
+        "role-order": "anthropic-role-alternation",
         "foreign-signature": "anthropic-thinking-signature-invalid",
         "hosted-tool": "anthropic-server-tool-id",
         "pending-call": "anthropic-tool-result-missing",
@@ -51,6 +64,7 @@ PROFILE = Profile(
         "first-user": "anthropic-first-message-user",
     },
     facts=(
+        Fact("anthropic-unknown-field", "anthropics/claude-code#4378", "2026-09-01"),
         Fact("anthropic-tool-id-charset", "the pattern in the API's own refusal", "2026-09-01"),
         Fact("anthropic-thinking-signature-missing", "langchain-ai/langchain#33391", "2026-09-01"),
         Fact("anthropic-thinking-signature-invalid", "mastra-ai/mastra#22568", "2026-09-01"),
@@ -83,7 +97,9 @@ NO_PREFILL = replace(
 )
 """Newer models do not continue an assistant message."""
 
-OPUS_4_8 = replace(NO_PREFILL, id="anthropic-opus-4-8", models=("claude-opus-4-8*",), system_between=True)
+OPUS_4_8 = replace(
+    NO_PREFILL, id="anthropic-opus-4-8", models=("claude-opus-4-8*",), system_between=True, system_after_user=True
+)
 """Takes system messages between the turns."""
 
 MANUAL_THINKING = replace(

@@ -8,6 +8,7 @@ from __future__ import annotations
 PATTERNS: dict[str, str] = {
     "any-nul-character": r"\\u0000 cannot be converted to text|cannot contain NUL \(0x00\)|unsupported Unicode escape sequence",  # noqa: E501
     "any-lone-surrogate": r"no (?:low|high) surrogate in string|lone (?:leading|trailing) surrogate|surrogates not allowed",  # noqa: E501
+    "any-unknown-field": r"Extra inputs are not permitted|Unrecognized (?:request argument|key)|Unknown parameter: '(?:messages|input|contents)\b|Unknown name \\?\"[\w-]+\\?\" at|extraneous key \[[\w-]+\]|unknown field\b|property '[^']+' is unsupported",  # noqa: E501
     "anthropic-tool-id-charset": r"tool_use(?:\.id|_id): String should match pattern '\^\[a-zA-Z0-9_-\]\+\$'",
     "anthropic-server-tool-id": r"server_tool_use\.id: String should match pattern",
     "anthropic-server-tool-orphan": r"unexpected `?tool_use_id`? found in `?(?!tool_result`?\b)\w+_tool_result`? blocks",  # noqa: E501
@@ -122,3 +123,11 @@ PATTERNS: dict[str, str] = {
     "vllm-role-alternation": r"onversation roles must alternate user/assistant",
     "vllm-system-first": r"System message must be at the beginning",
 }
+
+NO_REPAIR: dict[str, str] = {
+    "openai-chat-empty-tool-calls": "A message without calls is sent without the key; the list is never empty.",
+    "openai-responses-content-type": "What the assistant said is sent as output_text or plain text, never as input.",
+    "cohere-message-and-tool-results": "Only Cohere's first API has both; requests are made for the second one.",
+    "openrouter-wrapped-error": "What the host behind OpenRouter said is unwrapped and read as its own.",
+}
+"""Refusals that no request made here can meet, or that say nothing themselves, and why. The error is shown as it is."""

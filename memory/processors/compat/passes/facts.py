@@ -26,6 +26,7 @@ class Facts(Struct):
     has_file: bool = False
     has_hosted_call: bool = False
     has_media_result: bool = False
+    has_empty_result: bool = False
     has_system_turn: bool = False
     has_options: bool = False
     """Some message or part carries options of a provider."""
@@ -45,7 +46,8 @@ def facts_of(prompt: Prompt, declared_tools: Iterable[str] = ()) -> Facts:
     for message in prompt.messages:
         if message.options is not None:
             facts.has_options = True
-            if message.role == "user":
+            said.append(message.options)
+            if message.role != "system":
                 facts.has_system_turn = True  # perhaps: the pass looks closer
         answers: list[str] = []
         calls: list[str] = []
@@ -61,6 +63,7 @@ def facts_of(prompt: Prompt, declared_tools: Iterable[str] = ()) -> Facts:
             for part in message.content:
                 if part.options is not None:
                     facts.has_options = True
+                    said.append(part.options)
                 # By exact type: this loop meets every part of every prompt, and patterns cost more.
                 if type(part) is Text:
                     if not part.text or part.text.isspace():
@@ -76,6 +79,8 @@ def facts_of(prompt: Prompt, declared_tools: Iterable[str] = ()) -> Facts:
                         facts.has_odd_input = True
                     if part.input:
                         said.append(part.input)
+                    if not (part.id.isascii() and part.name.isascii()):
+                        said += (part.id, part.name)
                     facts.tool_ids[part.id] = None
                     facts.tool_names[part.name] = None
                     if part.pending:
@@ -89,17 +94,25 @@ def facts_of(prompt: Prompt, declared_tools: Iterable[str] = ()) -> Facts:
                     facts.tool_ids[part.call_id] = None
                     facts.tool_names[part.name] = None
                     answers.append(part.call_id)
+                    if not (part.call_id.isascii() and part.name.isascii()):
+                        said += (part.call_id, part.name)
                     said.append(part.output.value)
                     if part.output.type == "content":
-                        facts.has_media_result = facts.has_file = True  # a pass may move media out of results
+                        # Perhaps: passes look closer, and may move media out of results.
+                        facts.has_media_result = facts.has_file = facts.has_blank_text = True
+                        facts.has_empty_result = True
+                    elif not part.output.value:
+                        facts.has_empty_result = True
                 elif type(part) is Reasoning:
                     facts.has_reasoning = True
+                    if not part.text:
+                        facts.has_blank_text = True
                     if not part.text.isascii():
                         said.append(part.text)
                 else:
                     facts.has_file = True
-                    if isinstance(part, File) and part.filename:
-                        said.append(part.filename)
+                    if isinstance(part, File):
+                        said += (part.filename, part.media_type, None if part.data.isascii() else part.data)
         if message.role == "tool":
             if answers != asked:
                 facts.has_unpaired = True

@@ -43,7 +43,7 @@ def drop_signed_elsewhere(prompt: Prompt, profile: Profile, facts: Facts, rule: 
     def is_foreign(part: Reasoning) -> bool:
         if not is_sealed(part, profile):
             return False
-        if facts.call.is_forced:
+        if facts.call.is_forced or not _may_be_sealed(part, profile):
             return True
         if part.origin is None:
             return False
@@ -54,18 +54,25 @@ def drop_signed_elsewhere(prompt: Prompt, profile: Profile, facts: Facts, rule: 
     return _drop(prompt, rule, reason, is_foreign)
 
 
+def _may_be_sealed(part: Reasoning, profile: Profile) -> bool:
+    """Whether the seal, if there is one, looks as this provider makes them."""
+    sealed = profile.own(part.options).get("reasoningEncryptedContent")
+    return not sealed or not profile.seal_prefix or str(sealed).startswith(profile.seal_prefix)
+
+
 def _is_by_another(part: Reasoning, profile: Profile, model_id: str) -> bool:
     """Whether a stamp, or where there is none the only marks on it, names another provider."""
     if part.origin is not None:
         by_model = bool(profile.seals_by_model and part.origin.model_id and model_id)
         return part.origin.provider != profile.provider or (by_model and part.origin.model_id != model_id)
     named = {name for name in part.options or () if name != "mastra"}
-    return bool(named) and profile.namespace not in named
+    return bool(named) and named.isdisjoint({profile.namespace, profile.also_under})
 
 
 def is_sealed(part: Reasoning, profile: Profile) -> bool:
     """Whether the part carries a seal of the target's format: a signature, sealed data, an item id."""
-    own = part.options.get(profile.namespace) if part.options else None
+    space = profile.also_under if profile.space(part.options) == profile.also_under else profile.namespace
+    own = part.options.get(space) if part.options else None
     return isinstance(own, Mapping) and any(own.get(key) for key in profile.seals)
 
 
