@@ -97,12 +97,12 @@ class DjangoStorage:
         _write(thread_id, resource_id, rows, author, now)
 
     def load_thread(self, thread_id: str) -> dict[str, Any] | None:
-        """`{id, resourceId, title, metadata, createdAt, updatedAt}`, or None."""
-        names = ("id", "resource_id", "title", "metadata", "created_at", "updated_at")
+        """`{id, resourceId, title, metadata, createdAt, updatedAt, messageCount}`, or None."""
+        names = ("id", "resource_id", "title", "metadata", "created_at", "updated_at", "message_count")
         row = Thread.objects.filter(id=thread_id).values_list(*names).first()
         if row is None:
             return None
-        id_, resource_id, title, metadata, created_at, updated_at = row
+        id_, resource_id, title, metadata, created_at, updated_at, message_count = row
         return {
             "id": id_,
             "resourceId": resource_id,
@@ -110,6 +110,7 @@ class DjangoStorage:
             "metadata": metadata,
             "createdAt": timestamp(created_at),
             "updatedAt": timestamp(updated_at),
+            "messageCount": message_count,
         }
 
     def create_thread(self, thread: dict[str, Any]) -> None:

@@ -34,6 +34,18 @@ class Change(Struct, frozen=True):
     before: Any = None
     after: Any = None
     severity: Severity = "breaks"
+    breaks_prefix: bool = False
+    """It changes what an earlier request of the thread sent, or adds what no later one will send."""
+
+
+def told_of_cache(change: Change) -> Change:
+    """The change, whose reason says it where the provider's prompt cache begins anew."""
+    if not change.breaks_prefix or change.reason.endswith(_ANEW):
+        return change
+    return replace(change, reason=f"{change.reason} {_ANEW}")
+
+
+_ANEW = "The prompt cache begins anew from here."
 
 
 class Placed(Struct, frozen=True):

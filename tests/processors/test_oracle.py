@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Iterator
+from itertools import pairwise
 from typing import Any
 
 import msgspec
@@ -222,3 +223,28 @@ def test_every_profile_has_a_target() -> None:
 @pytest.mark.parametrize("provider", sorted(VENDORS))
 def test_every_provider_is_a_target(provider: str) -> None:
     assert any(target[0] == provider for target in TARGETS)
+
+
+def said(prompt: Prompt) -> list[Any]:
+    """Roles and parts one by one: a message that grows at its end keeps its beginning."""
+    return [(message.role, part) for message in prompt.messages for part in message.parts]
+
+
+def unannounced(thread: list[dict[str, Any]], target: Target) -> list[Any]:
+    """Turns whose request does not begin with the one before, although no change of either says so."""
+    sent = [rewritten(to_prompt(thread[:count]), target) for count in range(1, len(thread) + 1)]
+    found = []
+    for number, (before, after) in enumerate(pairwise(sent), start=1):
+        old, new = said(before.prompt), said(after.prompt)
+        if new[: len(old)] != old and not any(change.breaks_prefix for change in (*before.changes, *after.changes)):
+            first = next((at for at, part in enumerate(old) if new[at : at + 1] != [part]), len(old))
+            found.append((number, old[first : first + 1], new[first : first + 1]))
+    return found
+
+
+class TestGrowingThread:
+    @many
+    @given(thread=nasty.threads(max_size=6))
+    def test_keeps_its_prefix_or_says_so(self, thread: list[dict[str, Any]]) -> None:
+        found = {target: turns for target in TARGETS if (turns := unannounced(thread, target))}
+        assert found == {}

@@ -203,7 +203,7 @@ class TestThreads:
             "updatedAt": "2026-01-03T00:00:00.000Z",
         }
         storage.create_thread(stored)
-        assert storage.load_thread("t") == stored
+        assert storage.load_thread("t") == {**stored, "messageCount": 0}
         assert storage.load_thread("nowhere") is None
 
     def test_an_id_of_another_resource_is_taken_and_stays_as_it_was(self) -> None:

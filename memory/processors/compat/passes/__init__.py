@@ -89,7 +89,7 @@ _LAST_USER = Step(8, "last-user", roles.end_with_user, roles.ends_wrong)
 _FINAL_THINKING = Step(8, "final-thinking", thinking.strip_final_thinking, thinking.may_end_in_thinking)
 _TRAILING = Step(8, "trailing-space", roles.trim_last_text, roles.may_trail)
 _TAGS = Step(8, "reminder-tags", tags.settle_tags, tags.may_hold_tags)
-_DOCUMENT_TEXT = Step(8, "document-text", documents.set_text, documents.may_lack_text)
+_DOCUMENT_TEXT = Step(6, "document-text", documents.set_text, documents.may_lack_text)
 _CACHE = Step(9, "cache-markers", whole.limit_cache_markers, whole.marks_too_many)
 _TOOLS = Step(10, "tools-declared", whole.declare_called_tools, whole.lacks_tools)
 _LEAD = Step(10, "thinking-leads", thinking.switch_thinking_off, thinking.may_not_lead)
@@ -121,6 +121,7 @@ CATALOGUE: tuple[Step, ...] = (
     _PIXELS,
     _FILE,
     _DOCUMENT_NAME,
+    _DOCUMENT_TEXT,
     _BLANK_TEXT,
     _EMPTY_RESULT,
     _EMPTY_MESSAGE,
@@ -135,7 +136,6 @@ CATALOGUE: tuple[Step, ...] = (
     _FINAL_THINKING,
     _TRAILING,
     _TAGS,
-    _DOCUMENT_TEXT,
     _CACHE,
     _TOOLS,
     _LEAD,

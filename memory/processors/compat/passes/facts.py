@@ -126,6 +126,16 @@ def facts_of(prompt: Prompt, declared_tools: Iterable[str] = ()) -> Facts:
     return facts
 
 
+def tail_of(prompt: Prompt) -> int:
+    """Index of the first message that no earlier request of the thread can have held: the last turn's answer."""
+    at = len(prompt.messages)
+    while at and prompt.messages[at - 1].role != "assistant":
+        at -= 1
+    while at and prompt.messages[at - 1].role == "assistant":
+        at -= 1
+    return at
+
+
 def _may_hold_halves(values: list[Any]) -> bool:
     """Whether something can't be written as UTF-8: the encoder finds that out faster than any walk."""
     try:

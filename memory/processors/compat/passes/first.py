@@ -24,7 +24,8 @@ def begin_with_user(prompt: Prompt, _: Profile, __: Facts, rule: str) -> tuple[P
     dot = Message("user", (Text(PLACEHOLDER),))
     reason = "The first message has to be the user's."
     before = messages[first] if first < len(messages) else messages[-1]
-    change = Change(rule, reason, "reshaped", Spot(before.id), None, PLACEHOLDER)
+    is_last = first == len(messages)
+    change = Change(rule, reason, "reshaped", Spot(before.id), None, PLACEHOLDER, breaks_prefix=is_last)
     return Prompt((*messages[:first], dot, *messages[first:])), [change]
 
 

@@ -9,7 +9,7 @@ from typing import Any
 from memory.messages.prompt import Message, Part, Prompt, Text, ToolCall, ToolResult
 from memory.messages.stored import write_json
 from memory.processors.changes import Change, brief, spot_of
-from memory.processors.compat.passes.facts import Facts
+from memory.processors.compat.passes.facts import Facts, tail_of
 from memory.profiles.profile import Profile
 
 _READABLE = ("text", "title", "url", "content", "value", "stdout", "stderr", "error_code", "output")
@@ -36,13 +36,17 @@ def tell_foreign_calls(prompt: Prompt, profile: Profile, _: Facts, rule: str) ->
         return prompt, []
     results = {call: result for call, result in answers.items() if call in foreign}
     told = {id(result) for result in results.values()}
+    fresh = {id(part) for message in prompt.messages[tail_of(prompt) :] for part in (message, *message.parts)}
     changes: list[Change] = []
 
     def change(message: Message, part: Part) -> Part | None:
         if isinstance(part, ToolCall) and id(part) in foreign:
             text = _told(part, results.get(id(part)))
             reason = "Another provider ran this tool itself. What can be read of it is sent as text."
-            changes.append(Change(rule, reason, "reshaped", spot_of(message, part), brief(part), text[:300]))
+            is_late = id(results.get(id(part))) in fresh and id(message) not in fresh
+            changes.append(
+                Change(rule, reason, "reshaped", spot_of(message, part), brief(part), text[:300], breaks_prefix=is_late)
+            )
             return Text(text, None, part.at)
         if isinstance(part, ToolResult) and id(part) in told:
             return None

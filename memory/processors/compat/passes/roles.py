@@ -88,7 +88,7 @@ def end_with_user(prompt: Prompt, profile: Profile, _: Facts, rule: str) -> tupl
     if isinstance(final, ToolCall) or getattr(final, "call_id", None) is not None:
         return prompt, []
     reason = f"{profile.title} wants the user to speak last."
-    change = Change(rule, reason, "reshaped", Spot(last.id), None, CONTINUE)
+    change = Change(rule, reason, "reshaped", Spot(last.id), None, CONTINUE, breaks_prefix=True)
     return Prompt((*prompt.messages, Message("user", (Text(CONTINUE),)))), [change]
 
 
@@ -110,7 +110,7 @@ def trim_last_text(prompt: Prompt, profile: Profile, _: Facts, rule: str) -> tup
             break
         if isinstance(text, Text):
             new = replace(text, text=text.text.rstrip())
-            changes.append(Change(rule, reason, "same", spot_of(last, text), "…", "trimmed"))
+            changes.append(Change(rule, reason, "same", spot_of(last, text), "…", "trimmed", breaks_prefix=True))
             messages[-1] = replace(last, content=(*last.parts[:-1], *((new,) if new.text else ())))
         if not messages[-1].content:
             messages.pop()

@@ -56,7 +56,7 @@ def strip_final_thinking(prompt: Prompt, profile: Profile, _: Facts, rule: str) 
         kept = tuple(part for part in last.parts if not isinstance(part, Reasoning))
         if len(kept) == len(last.parts):
             break
-        changes.append(Change(rule, reason, "reasoning hidden", Spot(last.id), "reasoning"))
+        changes.append(Change(rule, reason, "reasoning hidden", Spot(last.id), "reasoning", breaks_prefix=True))
         messages[-1:] = [replace(last, content=kept)] if kept else []
     return prompt.with_messages(messages), changes
 
@@ -75,7 +75,10 @@ def switch_thinking_off(prompt: Prompt, profile: Profile, facts: Facts, rule: st
         f"With thinking on, {profile.title} wants the open tool loop to begin with its own thinking, and it does not."
     )
     spot = Spot(turn.id if turn is not None else "")
-    return prompt, [Change(rule, reason, "reasoning hidden", spot, "thinking on", "thinking off for this call")]
+    off = Change(
+        rule, reason, "reasoning hidden", spot, "thinking on", "thinking off for this call", breaks_prefix=True
+    )
+    return prompt, [off]
 
 
 def _open_turn(prompt: Prompt) -> Message | None:

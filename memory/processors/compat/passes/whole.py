@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from memory.messages.prompt import Options, Prompt, Reasoning, ToolCall, ToolResult
 from memory.processors.changes import Change, Spot, spot_of
-from memory.processors.compat.passes.facts import Facts
+from memory.processors.compat.passes.facts import Facts, tail_of
 from memory.profiles.profile import Profile
 
 
@@ -30,7 +30,11 @@ def declare_called_tools(prompt: Prompt, profile: Profile, facts: Facts, rule: s
         return prompt, []
     facts.call.needs["declare_tools"] = list(called)
     reason = f"{profile.title} wants tools declared when the history holds calls."
-    return prompt, [Change(rule, reason, "reshaped", Spot(""), None, {"declared": list(called)})]
+    old = {part.name for m in prompt.messages[: tail_of(prompt)] for part in m.parts if isinstance(part, ToolCall)}
+    # Tools stand before all messages: one more of them, and nothing that was kept is good any more.
+    is_new = bool(old) and not called.keys() <= old
+    made = {"declared": list(called)}
+    return prompt, [Change(rule, reason, "reshaped", Spot(""), None, made, breaks_prefix=is_new)]
 
 
 def marks_too_many(profile: Profile, facts: Facts) -> bool:
@@ -54,15 +58,19 @@ def limit_cache_markers(prompt: Prompt, profile: Profile, _: Facts, rule: str) -
         return prompt, []
     changes: list[Change] = []
     messages = list(prompt.messages)
+    tail = tail_of(prompt)
+    before = sum(place[0] < tail for place in rest) + sum(place in system for place in marked)
+    known = set(rest[: max(0, before - profile.cache_markers)])  # earlier requests went without these already
     for i, j in sorted(surplus):
+        is_new = i < tail and (i, j) not in known and (i, j) not in odd
         message = messages[i]
         reason = f"{profile.title} takes {profile.cache_markers} cache markers; the oldest go, their blocks stay."
         if j == 0:
-            changes.append(Change(rule, reason, "same", Spot(message.id), "cache marker"))
+            changes.append(Change(rule, reason, "same", Spot(message.id), "cache marker", breaks_prefix=is_new))
             messages[i] = replace(message, options=_unmarked(message.options, profile))
             continue
         part = message.parts[j - 1]
-        changes.append(Change(rule, reason, "same", spot_of(message, part), "cache marker"))
+        changes.append(Change(rule, reason, "same", spot_of(message, part), "cache marker", breaks_prefix=is_new))
         new = replace(part, options=_unmarked(part.options, profile))
         messages[i] = replace(message, content=(*message.parts[: j - 1], new, *message.parts[j:]))
     return prompt.with_messages(messages), changes
