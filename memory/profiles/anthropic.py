@@ -2,7 +2,7 @@
 
 from msgspec.structs import replace
 
-from memory.profiles.profile import Fact, IdFormat, Profile
+from memory.profiles.profile import Fact, IdFormat, ImageLimits, Profile
 
 PROFILE = Profile(
     id="anthropic",
@@ -38,7 +38,7 @@ PROFILE = Profile(
     trims_last_text=True,
     cache_markers=4,
     marks_reasoning=False,
-    image_limits=True,
+    images=ImageLimits(most=100),
     rules={
         "tool-id": "anthropic-tool-id-charset",
         "reasoning": "anthropic-thinking-signature-missing",

@@ -2,7 +2,7 @@
 
 from msgspec.structs import replace
 
-from memory.profiles.profile import Fact, IdFormat, Profile
+from memory.profiles.profile import Fact, IdFormat, ImageLimits, Profile
 
 _FILES = (
     "image/png", "image/jpeg", "image/jpg", "image/gif", "image/webp",
@@ -93,7 +93,7 @@ CLAUDE = replace(
     kept_under="bedrock",
     cache_markers=4,
     last_user="",
-    image_limits=True,
+    images=ImageLimits(most_bytes=3_750_000, most=20),
     trims_last_text=True,
     files_by_url=(),
 )

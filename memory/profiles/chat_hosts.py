@@ -3,7 +3,7 @@
 from msgspec.structs import replace
 
 from memory.profiles import openai_chat
-from memory.profiles.profile import Fact, IdFormat, Profile
+from memory.profiles.profile import Fact, IdFormat, ImageLimits, Profile
 
 _NAMES = IdFormat(refused="[^a-zA-Z0-9_-]", longest=64, may_be_empty=False)
 _DAY = "2026-09-01"
@@ -77,6 +77,7 @@ GROQ = replace(
     namespace="groq",
     reasoning="drop",
     listed_system=False,
+    images=ImageLimits(longest=20_000, longest_of_many=20_000, most_bytes=4 * 1024 * 1024, most=5),
     further={
         **dict.fromkeys(("text.extra", "said.extra", "image.extra", "image.inner", "call.callExtra"), ("*",)),
         **dict.fromkeys(("user.extra", "system.extra", "result.resultExtra"), ("name",)),

@@ -76,6 +76,20 @@ def _base62(text: str) -> str:
     return "".join(out)
 
 
+class ImageLimits(Struct, frozen=True):
+    """How large images may be, in pixels a side and bytes, and how many a request may hold; 0: any number."""
+
+    longest: int = 8000
+    longest_of_many: int = 2000
+    many: int = 20
+    """More images than these are many."""
+    most_bytes: int = 5 * 1024 * 1024
+    most: int = 0
+
+    def longest_among(self, count: int) -> int:
+        return self.longest_of_many if count > self.many else self.longest
+
+
 class Profile(Struct, frozen=True):
     """Facts about a provider and a family of its models. The defaults are those of a provider we know nothing about.
 
@@ -134,8 +148,7 @@ class Profile(Struct, frozen=True):
     """Whether the names of documents have to differ."""
     text_beside_documents: bool = False
     """A message with a document has to hold a text."""
-    image_limits: bool = False
-    """Images have to keep to Claude's limits of pixels."""
+    images: ImageLimits | None = None
     url_schemes: tuple[str, ...] = ()
     """Which URLs are taken; empty: all."""
     null_fields: bool = True

@@ -10,6 +10,7 @@ from typing import Any
 from msgspec import Struct
 
 from memory.sandbox.anthropic_models import is_sealed, model_family, own_signature, text_digest, thinking_on, version
+from memory.sandbox.images import longest_side
 from memory.sandbox.wire import Refused
 
 _CACHE_MARKERS = 4
@@ -19,6 +20,7 @@ def check_conversation(body: dict[str, Any]) -> None:
     """Raises Refused for the first fault that shows only when the messages are seen together."""
     _check_roles(body)
     _check_markers(body)
+    _check_images(body["messages"])
     _check_texts(body)
     _check_pairs(body["messages"])
     _check_server_pairs(body["messages"])
@@ -56,6 +58,28 @@ def _check_texts(body: dict[str, Any]) -> None:
             raise Refused("messages: text content blocks must be non-empty")
         if block["type"] == "text" and not block["text"].strip():
             raise Refused("messages: text content blocks must contain non-whitespace text")
+
+
+def _check_images(messages: list[dict[str, Any]]) -> None:
+    """Images are measured; among more than 20 of them less is taken."""
+    sides: list[tuple[str, int]] = []
+    for index, message in enumerate(messages):
+        for at, block in enumerate(_blocks(message)):
+            place = f"messages.{index}.content.{at}"
+            given = block.get("content") if block["type"] == "tool_result" else None
+            inner = given if isinstance(given, list) else []
+            found = [(f"{place}.tool_result.content.{k}", item) for k, item in enumerate(inner)] or [(place, block)]
+            for where, image in found:
+                if image["type"] == "image":
+                    source = image["source"]
+                    sides.append((where, longest_side(source["data"]) if source["type"] == "base64" else 0))
+    for where, side in sides:
+        for limit, words in ((8000, ""), (2000, " for many-image requests")):
+            if side > limit and (limit == 8000 or len(sides) > 20):
+                raise Refused(
+                    f"{where}.image.source.base64.data: At least one of the image dimensions exceed max allowed"
+                    f" size{words}: {limit} pixels"
+                )
 
 
 def _check_roles(body: dict[str, Any]) -> None:

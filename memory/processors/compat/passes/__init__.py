@@ -21,6 +21,7 @@ from memory.processors.compat.passes import (
     first,
     hosted,
     ids,
+    images,
     media,
     overflow,
     pairs,
@@ -72,7 +73,7 @@ _PART_SIGNATURE = Step(5, "part-signature", seals.drop_foreign_signatures, seals
 _CALL_SIGNATURE = Step(5, "call-signature", seals.sign_first_calls, seals.needs_call_signature)
 _MEDIA_TYPE = Step(6, "media-type", media.correct_types, media.has_files)
 _MEDIA_RESULT = Step(6, "media-in-result", media.move_media_out_of_results, media.has_media_results)
-_PIXELS = Step(6, "image-size", media.note_big_images, media.may_hold_big_images)
+_PIXELS = Step(6, "image-size", images.fit_images, images.may_hold_big_images)
 _FILE = Step(6, "file", media.note_refused_files, media.has_files)
 _DOCUMENT_NAME = Step(6, "document-name", documents.part_names, documents.may_repeat_names)
 _EMPTY_RESULT = Step(7, "empty-result", texts.say_empty_results, texts.may_hold_empty_result)

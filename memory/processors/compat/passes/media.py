@@ -13,7 +13,6 @@ from msgspec.structs import replace
 from memory.messages.prompt import File, Message, Output, Part, Prompt, Text, ToolResult, is_url
 from memory.processors.changes import Change, Loss, spot_of
 from memory.processors.compat.passes.facts import Facts
-from memory.processors.compat.passes.pixels import image_size
 from memory.profiles.profile import Profile
 
 
@@ -47,11 +46,9 @@ def correct_types(prompt: Prompt, profile: Profile, _: Facts, rule: str) -> tupl
         if isinstance(part, File):
             before, after = part.media_type, right(part.media_type, part.data)
             new: Part = replace(part, media_type=after)
-        elif isinstance(part, ToolResult) and _media_of(part):
+        elif isinstance(part, ToolResult) and media_of(part):
             items = [
-                {**item, "mediaType": right(str(item.get("mediaType") or ""), item["data"])}
-                if _is_media(item)
-                else item
+                {**item, "mediaType": right(str(item.get("mediaType") or ""), item["data"])} if is_media(item) else item
                 for item in part.output.value
             ]
             new = replace(part, output=Output("content", items))
@@ -68,7 +65,7 @@ def correct_types(prompt: Prompt, profile: Profile, _: Facts, rule: str) -> tupl
 
 
 def _types(result: ToolResult) -> str:
-    return ", ".join(file.media_type for file in _media_of(result))
+    return ", ".join(file.media_type for file in media_of(result))
 
 
 def _by_ending(url: str) -> str:
@@ -136,12 +133,12 @@ def _is_base64(data: str) -> bool:
 
 
 def _noted_result(message: Message, part: ToolResult, profile: Profile, rule: str, changes: list[Change]) -> ToolResult:
-    refused = {id(file.data): file for file in _media_of(part) if not _takes_in_result(profile, file)}
+    refused = {id(file.data): file for file in media_of(part) if not _takes_in_result(profile, file)}
     if not refused:
         return part
     items: list[Any] = []
     for item in part.output.value:
-        file = refused.get(id(item["data"])) if _is_media(item) else None
+        file = refused.get(id(item["data"])) if is_media(item) else None
         if file is None:
             items.append(item)
             continue
@@ -169,7 +166,7 @@ def move_media_out_of_results(prompt: Prompt, profile: Profile, _: Facts, rule: 
             continue
         parts: list[Part] = []
         for part in message.parts:
-            files = _media_of(part) if isinstance(part, ToolResult) else []
+            files = media_of(part) if isinstance(part, ToolResult) else []
             if not isinstance(part, ToolResult) or not files:
                 parts.append(part)
                 continue
@@ -182,44 +179,6 @@ def move_media_out_of_results(prompt: Prompt, profile: Profile, _: Facts, rule: 
         out.append(message if same else replace(message, content=tuple(parts)))
     flush()
     return prompt.with_messages(out), changes
-
-
-def may_hold_big_images(profile: Profile, facts: Facts) -> bool:
-    return profile.image_limits and (facts.has_file or facts.has_media_result)
-
-
-def note_big_images(prompt: Prompt, profile: Profile, _: Facts, rule: str) -> tuple[Prompt, list[Change]]:
-    """Images over 8,000 pixels on a side, or over 2,000 among more than 20 images, become a note of their size."""
-    count = sum(
-        isinstance(part, File) and part.media_type.startswith("image/") for m in prompt.messages for part in m.parts
-    ) + sum(len(_media_of(part)) for m in prompt.messages for part in m.parts if isinstance(part, ToolResult))
-    longest = 2000 if count > 20 else 8000
-    changes: list[Change] = []
-
-    def note(message: Message, part: Part, file: File) -> str | None:
-        size = None if is_url(file.data) or not file.media_type.startswith("image/") else image_size(file.data)
-        if size is None or max(size) <= longest:
-            return None
-        reason = f"{profile.title} takes images of {longest:,} pixels a side here. It stays in the thread."
-        told = f"[image: {file.filename or file.media_type}, {size[0]} x {size[1]} pixels]"
-        changes.append(Change(rule, reason, "content lost", spot_of(message, part), {"image": list(size)}, told))
-        return told
-
-    def change(message: Message, part: Part) -> Part:
-        if isinstance(part, File):
-            told = note(message, part, part)
-            return part if told is None else Text(told, None, part.at)
-        if not isinstance(part, ToolResult) or not _media_of(part):
-            return part
-        items = []
-        for item in part.output.value:
-            file = File(str(item.get("mediaType")), item["data"]) if _is_media(item) else None
-            told = note(message, part, file) if file is not None else None
-            items.append(item if told is None else {"type": "text", "text": told})
-        same = all(a is b for a, b in zip(items, part.output.value, strict=True))
-        return part if same else replace(part, output=Output("content", items))
-
-    return prompt.map_parts(change), changes
 
 
 def _takes(profile: Profile, media_type: str, data: str) -> bool:
@@ -240,20 +199,20 @@ def _takes_in_result(profile: Profile, file: File) -> bool:
     return _takes(profile, file.media_type, file.data)
 
 
-def _media_of(result: ToolResult) -> list[File]:
+def media_of(result: ToolResult) -> list[File]:
     if result.output.type != "content" or not isinstance(result.output.value, list):
         return []
     return [
         File(str(item.get("mediaType") or ""), item["data"], None, None, result.at)
         for item in result.output.value
-        if _is_media(item)
+        if is_media(item)
     ]
 
 
-def _is_media(item: Any) -> bool:
+def is_media(item: Any) -> bool:
     return isinstance(item, dict) and item.get("type") == "media" and isinstance(item.get("data"), str)
 
 
 def _without_media(output: Output) -> Output:
-    kept = [item for item in output.value if not _is_media(item)]
+    kept = [item for item in output.value if not is_media(item)]
     return Output("content", kept) if kept else Output("text", "(see the next user message)")
