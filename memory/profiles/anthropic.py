@@ -64,6 +64,9 @@ PROFILE = Profile(
         "first-user": "anthropic-first-message-user",
     },
     facts=(
+        Fact(
+            "anthropic-role-alternation", "the literal refusal in lobehub/lobehub#1496, of older Claude", "2026-11-30"
+        ),
         Fact("anthropic-unknown-field", "anthropics/claude-code#4378", "2026-09-01"),
         Fact("anthropic-tool-id-charset", "the pattern in the API's own refusal", "2026-09-01"),
         Fact("anthropic-thinking-signature-missing", "langchain-ai/langchain#33391", "2026-09-01"),
@@ -71,7 +74,7 @@ PROFILE = Profile(
         Fact("anthropic-server-tool-id", "decolua/9router#3685", "2026-09-01"),
         Fact("anthropic-tool-result-missing", "Claude documentation: handle tool calls", "2026-09-01"),
         Fact("anthropic-tool-result-orphan", "tghamm/Anthropic.SDK#184", "2026-09-01"),
-        Fact("anthropic-empty-message", "openai/openai-agents-js#1524", "2026-09-01"),
+        Fact("anthropic-empty-message", "the literal refusal in anthropics/claude-code#6774, #3196", "2026-11-30"),
         Fact("anthropic-tool-input-object", "prism-php/prism#659", "2026-09-01"),
         Fact("anthropic-tool-id-duplicate", "trycua/cua#524", "2026-09-01"),
         Fact("anthropic-image-unreadable", "home-assistant/core#167208", "2026-09-01"),
@@ -84,7 +87,11 @@ PROFILE = Profile(
         Fact("anthropic-thinking-must-lead", "Claude documentation: extended thinking", "2026-09-01"),
         Fact("anthropic-empty-text", "anthropics/anthropic-sdk-python#461", "2026-09-01"),
         Fact("anthropic-role-system", "Claude documentation: messages; recorded traffic of Opus 4.8", "2026-11-01"),
-        Fact("anthropic-first-message-user", "NousResearch/hermes-agent#63983", "2026-09-01"),
+        Fact(
+            "anthropic-first-message-user",
+            "the literal refusal in lobehub/lobehub#1601, mckaywrigley/chatbot-ui#1656",
+            "2026-11-30",
+        ),
     ),
 )
 

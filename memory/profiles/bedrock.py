@@ -75,7 +75,11 @@ PROFILE = Profile(
         Fact("bedrock-blank-text", "OpenHands/OpenHands#5339", "2026-09-01"),
         Fact("bedrock-empty-content", "posit-dev/chatlas#429", "2026-09-01"),
         Fact("bedrock-document-rules", "archestra-ai/archestra#4220", "2026-09-01"),
-        Fact("bedrock-role-order", "NousResearch/hermes-agent#63983", "2026-09-01"),
+        Fact(
+            "bedrock-role-order",
+            "the literal refusal in langchain-ai/langchain-aws#130, microsoft/semantic-kernel#10281",
+            "2026-11-30",
+        ),
         Fact("bedrock-tool-config-missing", "vxcontrol/pentagi#196", "2026-09-01"),
     ),
 )
@@ -93,7 +97,7 @@ CLAUDE = replace(
     kept_under="bedrock",
     cache_markers=4,
     last_user="",
-    images=ImageLimits(most_bytes=3_750_000, most=20),
+    images=ImageLimits(most_bytes=3_750_000, most=100),
     trims_last_text=True,
     files_by_url=(),
 )

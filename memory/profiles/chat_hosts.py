@@ -62,7 +62,11 @@ MISTRAL = replace(
         Fact("mistral-last-role", "microsoft/autogen#5044", _DAY),
         Fact("mistral-reasoning-unsupported", "suitenumerique/conversations#402", _DAY),
         Fact("mistral-tool-content", "LibreChat-AI/agents#344", _DAY),
-        Fact("mistral-empty-assistant", "the words of the API's own refusal", _DAY),
+        Fact(
+            "mistral-empty-assistant",
+            "the literal refusal in OpenHands/OpenHands#8685, solbrowse/extension#16",
+            "2026-11-30",
+        ),
     ),
 )
 

@@ -74,14 +74,22 @@ PROFILE = Profile(
     },
     facts=(
         Fact("gemini-function-name", "google-gemini/gemini-cli#7878", "2026-09-01"),
-        Fact("gemini-function-response-object", "the schema of the API", "2026-09-01"),
+        Fact(
+            "gemini-function-response-object",
+            "the literal refusal in symfony/ai#2040, AstrBotDevs/AstrBot#7216",
+            "2026-11-30",
+        ),
         Fact("gemini-function-response-count", "google-gemini/gemini-cli#3814", "2026-09-01"),
         Fact("gemini-thought-signature-invalid", "google-gemini/gemini-cli#13467", "2026-09-01"),
         Fact("gemini-thought-signature-missing", "Gemini documentation: thought signatures", "2026-09-01"),
         Fact("gemini-empty-parts", "agentscope-ai/agentscope#2013", "2026-09-01"),
         Fact("gemini-mime-type", "google-gemini/gemini-cli#5882", "2026-09-01"),
         Fact("gemini-function-call-order", "continuedev/continue#11047", "2026-09-01"),
-        Fact("gemini-turn-end", "the roles that the API takes", "2026-09-01"),
+        Fact(
+            "gemini-turn-end",
+            "the literal refusals in microsoft/semantic-kernel#13288, songquanpeng/one-api#836",
+            "2026-11-30",
+        ),
     ),
 )
 """Matches responses by position and count, not by id."""

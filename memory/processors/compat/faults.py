@@ -92,6 +92,11 @@ def known_faults(texts: Sequence[str], profile: Profile) -> Iterator[tuple[str, 
         yield rule, faults
 
 
+def faults_by_refusal() -> dict[str, tuple[str, ...]]:
+    """The faults whose passes each refusal asks for that is known by its words."""
+    return {rule: _FAULTS[rule] for rule in _COMPILED}
+
+
 def known_rules() -> frozenset[str]:
     """Rules whose error is known by its words."""
     return frozenset(_COMPILED)

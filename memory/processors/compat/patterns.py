@@ -82,7 +82,7 @@ PATTERNS: dict[str, str] = {
     "gemini-function-response-object": r"function_(?:response\.response|call\.args)' \(type\.googleapis\.com/google\.protobuf\.Struct\)",  # noqa: E501
     "gemini-empty-parts": r"contents\.parts must not be empty|must have a text parameter|must include at least one parts field",  # noqa: E501
     "gemini-mime-type": r"Unsupported MIME type|Unable to process input image|Provided image is not valid",
-    "gemini-turn-end": r"requests end with a user role|Please use a valid role: user, model",
+    "gemini-turn-end": r"requests ends? with a user role|Please use a valid role: user, model",
     "mistral-tool-id-format": r"Tool call id was .{0,200}? but must be a-z, A-Z, 0-9, with a length of 9",
     "mistral-user-after-tool": r"Unexpected role '(?:user|system)' after role 'tool'",
     "mistral-tool-order": r"Unexpected role (?:'tool' after role|RoleEnum\.tool)|Not the same number of function calls and responses",  # noqa: E501

@@ -125,13 +125,20 @@ def drop_nulls(prompt: Prompt, profile: Profile, _: Facts, rule: str) -> tuple[P
     changes: list[Change] = []
 
     def change(message: Message, part: Part) -> Part:
+        new: Part
         own = profile.own(part.options)
-        new = {key: _without_nulls(value) if key in _WHOLE else value for key, value in own.items()}
-        if new == own:
+        made = {key: _without_nulls(value) if key in _WHOLE else value for key, value in own.items()}
+        new = part if made == own else replace(part, options=profile.with_own(part.options, made))
+        # What a provider's own tool took and gave stands among the keys of its item.
+        if isinstance(new, ToolCall) and new.provider_executed:
+            new = replace(new, input=_without_nulls(new.input))
+        elif isinstance(new, ToolResult) and message.role == "assistant":
+            new = replace(new, output=replace(new.output, value=_without_nulls(new.output.value)))
+        if new == part:
             return part
         reason = f"{profile.title} takes no key that is null."
         changes.append(Change(rule, reason, "same", spot_of(message, part), "null", None))
-        return replace(part, options=profile.with_own(part.options, new))
+        return new
 
     return prompt.map_parts(change), changes
 
