@@ -17,11 +17,11 @@ from msgspec import Struct
 
 from memory import audit
 from memory.errors import Conflict, FieldError, InvalidInput, NotFound
+from memory.messages.arguments import storable_text
 from memory.messages.stored import (
     ROLES,
     StoredMessage,
     check_content,
-    clean_content,
     content_of,
     instant,
     origin_of,
@@ -340,7 +340,7 @@ def _row(message: Mapping[str, Any], place: str, now: datetime, *, close: bool =
         raise InvalidInput(problem, field=f"{place}.id")
     value = message.get("content")
     try:
-        text, notes = clean_content(value)
+        text, notes = storable_text(value)
         # A cleaned text is read again, so that what is taken from it is clean, too.
         content = read_content(text) if notes else content_of(value)
         summary = summary_of(content)

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Protocol
 
-import msgspec
 from msgspec.structs import replace
 
-from memory.errors import ProviderError
+from memory.errors import InvalidInput, ProviderError
+from memory.messages.characters import has_half, whole
+from memory.messages.stored import decode_json
 from memory.providers.classify import classify
 from memory.providers.sse import Event, events
-from memory.providers.wire import Chunk, Encoded, Finished, Reply
+from memory.providers.wire import Chunk, Encoded, Finished, Reply, whole_reply
 
 
 class Reader(Protocol):
@@ -41,10 +42,16 @@ class Reader(Protocol):
 
 
 def read_stream(pieces: Iterable[bytes], reader: Reader, *, provider: str) -> Iterator[Chunk]:
-    """The chunks of a stream, `Finished` last. Raises ProviderError with its `partial` set."""
+    """The chunks of a stream, `Finished` last, every text in whole characters. Raises ProviderError with its `partial`.
+
+    Some hosts cut a character in two and send its halves in two events: the first waits for the second.
+    """
+    halves = _Halves()
     try:
         for event in events(pieces):
-            yield from reader.take(event)
+            for chunk in reader.take(event):
+                if (whole := halves.joined(chunk)) is not None:
+                    yield whole
             if reader.has_ended:
                 break
         if not reader.is_whole:
@@ -58,7 +65,7 @@ def read_stream(pieces: Iterable[bytes], reader: Reader, *, provider: str) -> It
     except ProviderError as error:
         error.partial = _partial(reader)
         raise
-    yield Finished(reply)
+    yield Finished(whole_reply(reply))
 
 
 def _partial(reader: Reader) -> Reply | None:
@@ -66,14 +73,32 @@ def _partial(reader: Reader) -> Reply | None:
         reply = reader.partial()
     except ProviderError:
         return None
-    return replace(reply, finish_reason="error") if reply.parts else None
+    return whole_reply(replace(reply, finish_reason="error")) if reply.parts else None
+
+
+class _Halves:
+    """The first halves of characters that wait for their second, by what they are a piece of."""
+
+    def __init__(self) -> None:
+        self._waiting: dict[tuple[str, str], str] = {}
+
+    def joined(self, chunk: Chunk) -> Chunk | None:
+        if isinstance(chunk, Finished):
+            return chunk
+        key = (type(chunk).__name__, getattr(chunk, "call_id", ""))
+        if not self._waiting and not has_half(chunk.text):
+            return chunk
+        text = self._waiting.pop(key, "") + chunk.text
+        if text and "\ud800" <= text[-1] <= "\udbff":
+            self._waiting[key], text = text[-1], text[:-1]
+        return replace(chunk, text=whole(text)) if text else None
 
 
 def object_of(event: Event, provider: str) -> Mapping[str, Any]:
     """The JSON object of an event. Raises ProviderError when there is none: for an `error` event what its text says."""
     try:
-        value = msgspec.json.decode(event.data)
-    except (msgspec.DecodeError, UnicodeError, RecursionError):
+        value = decode_json(event.data.encode("utf-8", "surrogatepass"))
+    except InvalidInput:
         value = None
     if isinstance(value, Mapping):
         return value

@@ -15,6 +15,7 @@ from msgspec.structs import replace
 from memory.errors import InvalidInput, ProviderError
 from memory.messages.names import ModelRef, model_ref
 from memory.messages.prompt import Part, ToolCall
+from memory.messages.stored import decode_json
 from memory.models import Agent
 from memory.processors import Chain, HistoryStorage, PromptResult, Switches
 from memory.processors.base import model_text
@@ -24,7 +25,7 @@ from memory.processors.config import build_lists, default_lists
 from memory.providers import wire_module
 from memory.providers.calls import request_for
 from memory.providers.http import Client, Connection, Exchange
-from memory.providers.wire import Chunk, Encoded, Finished, Reply, Settings, Tool, Usage
+from memory.providers.wire import Chunk, Encoded, Finished, Reply, Settings, Tool, Usage, whole_reply
 from memory.services.connections import connection_for
 from memory.services.rules import switches_for
 
@@ -263,15 +264,15 @@ class ProviderModel:
         if exchange.status >= 400:
             raise self._error(exchange)
         try:
-            body = msgspec.json.decode(exchange.body)
-        except (msgspec.DecodeError, UnicodeError) as error:
-            raise self._unreadable(exchange, f"not JSON: {error}") from error
+            body = decode_json(exchange.body)
+        except InvalidInput as error:
+            raise self._unreadable(exchange, str(error)) from error
         if not isinstance(body, Mapping):
             raise self._unreadable(exchange, "not an object")
         if body.get("error") and not any(key in body for key in ("content", "choices")):
             raise self._error(exchange)
         try:
-            reply = self._wire.decode_reply(body, provider=self.ref.provider)
+            reply = whole_reply(self._wire.decode_reply(body, provider=self.ref.provider))
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise self._unreadable(exchange, f"{type(error).__name__}: {error}") from error
         return _answer(reply, exchange, request.renamed)

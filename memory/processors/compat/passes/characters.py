@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable
-from typing import Any
 
 from msgspec.structs import replace
 
+from memory.messages.characters import mapped, whole
 from memory.messages.prompt import File, Message, Part, Prompt, Reasoning, Text, ToolCall, ToolResult
 from memory.processors.changes import Change, Spot, spot_of
 from memory.processors.compat.passes.facts import Facts, facts_of
 from memory.profiles.profile import Profile
-
-_HALF = re.compile("[\ud800-\udfff]")
 
 
 def may_hold_halves(_: Profile, facts: Facts) -> bool:
@@ -23,7 +20,7 @@ def may_hold_halves(_: Profile, facts: Facts) -> bool:
 def mend_surrogates(prompt: Prompt, _: Profile, facts: Facts, rule: str) -> tuple[Prompt, list[Change]]:
     """Halves of characters are joined where both are there, else replaced by U+FFFD: no JSON can carry them."""
     reason = "Half a character makes the request invalid JSON."
-    return _rewritten(prompt, facts, _whole, "half a character", rule, reason)
+    return _rewritten(prompt, facts, whole, "half a character", rule, reason)
 
 
 def replace_nul(prompt: Prompt, profile: Profile, facts: Facts, rule: str) -> tuple[Prompt, list[Change]]:
@@ -34,10 +31,6 @@ def replace_nul(prompt: Prompt, profile: Profile, facts: Facts, rule: str) -> tu
 
 def needs_error(_: Profile, __: Facts) -> bool:
     return False
-
-
-def _whole(text: str) -> str:
-    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace") if _HALF.search(text) else text
 
 
 def _rewritten(
@@ -58,7 +51,7 @@ def _rewritten(
     messages = []
     for message in out.messages:
         content = mend(message.content) if isinstance(message.content, str) else message.content
-        options = _mended(message.options, mend)
+        options = mapped(message.options, mend)
         if content != message.content or options != message.options:
             changes.append(Change(rule, reason, "content lost", Spot(message.id), what, "\ufffd"))
             message = replace(message, content=content, options=options)
@@ -90,36 +83,19 @@ def _table(names: Iterable[str], mend: Callable[[str], str]) -> dict[str, str]:
 
 
 def _mended_part(part: Part, mend: Callable[[str], str], ids: dict[str, str], names: dict[str, str]) -> Part:
-    options = _mended(part.options, mend)
+    options = mapped(part.options, mend)
     match part:
         case Text() | Reasoning():
             return replace(part, text=mend(part.text), options=options)
         case ToolCall():
             new_id, name = ids.get(part.id, part.id), names.get(part.name, part.name)
-            return replace(part, id=new_id, name=name, input=_mended(part.input, mend), options=options)
+            return replace(part, id=new_id, name=name, input=mapped(part.input, mend), options=options)
         case ToolResult():
             new_id, name = ids.get(part.call_id, part.call_id), names.get(part.name, part.name)
-            output = replace(part.output, value=_mended(part.output.value, mend))
-            made = _mended(part.input, mend)
+            output = replace(part.output, value=mapped(part.output.value, mend))
+            made = mapped(part.input, mend)
             return replace(part, call_id=new_id, name=name, output=output, input=made, options=options)
         case File():
             filename = None if part.filename is None else mend(part.filename)
             data, media_type = mend(part.data), mend(part.media_type)
             return replace(part, filename=filename, data=data, media_type=media_type, options=options)
-
-
-def _mended(value: Any, mend: Callable[[str], str]) -> Any:
-    if isinstance(value, str):
-        return mend(value)
-    if isinstance(value, dict):
-        out: dict[Any, Any] = {}
-        for key, item in value.items():
-            new = plain = mend(key) if isinstance(key, str) else key
-            number = 2
-            while new in out:
-                new, number = f"{plain}_{number}", number + 1
-            out[new] = _mended(item, mend)
-        return out
-    if isinstance(value, list):
-        return [_mended(item, mend) for item in value]
-    return value
