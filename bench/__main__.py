@@ -17,10 +17,11 @@ from typing import Any
 
 import msgspec
 
-from bench.threads import make_rows
+from bench.threads import Row, make_rows
 from memory.messages.convert import to_prompt
 from memory.messages.names import ModelRef
-from memory.messages.stored import read_content
+from memory.messages.prompt import Prompt
+from memory.messages.stored import RowContent
 from memory.processors import Switches
 from memory.processors.compat.passes import CATALOGUE
 from memory.processors.compat.processor import run_steps
@@ -28,49 +29,56 @@ from memory.profiles import profile_for
 from memory.providers import wire_module
 from memory.providers.wire import Settings
 
-TARGETS = (("anthropic", "anthropic-messages", "claude-sonnet-4-5"), ("openai", "openai-chat", "gpt-4o"))
+TARGETS = (
+    ("anthropic", "anthropic-messages", "claude-sonnet-4-5"),
+    ("openai", "openai-chat", "gpt-4o"),
+    ("openai", "openai-responses", "gpt-5"),
+    ("gemini", "gemini-contents", "gemini-2.5-pro"),
+    ("bedrock", "bedrock-converse", "anthropic.claude-sonnet-4-5-20250929-v1:0"),
+    ("cohere", "cohere-v2", "command-a-03-2025"),
+)
 
 
-def limit(rows: list[bytes]) -> bytes:
+def limit(rows: list[Row]) -> bytes:
     """One plain mapping: what any product has to do at least, for Anthropic's shape."""
     out = []
-    for row in rows:
-        message = msgspec.json.decode(row)
+    for _, role, text in rows:
+        content = msgspec.json.decode(text)
         blocks: list[dict[str, Any]] = []
         results: list[dict[str, Any]] = []
-        for part in message["content"]["parts"]:
-            if part["type"] == "text":
+        for part in content["parts"]:
+            kind = part["type"]
+            if kind == "text":
                 blocks.append({"type": "text", "text": part["text"]})
-            elif part["type"] == "tool-invocation":
+            elif kind == "tool-invocation":
                 call = part["toolInvocation"]
                 call_id = call["toolCallId"]
                 blocks.append({"type": "tool_use", "id": call_id, "name": call["toolName"], "input": call["args"]})
-                text = msgspec.json.encode(call["result"]).decode()
-                results.append({"type": "tool_result", "tool_use_id": call_id, "content": text})
-        out.append(msgspec.json.encode({"role": message["role"], "content": blocks}))
-        if results:
-            out.append(msgspec.json.encode({"role": "user", "content": results}))
+                said = msgspec.json.encode(call["result"]).decode()
+                results.append({"type": "tool_result", "tool_use_id": call_id, "content": said})
+            elif kind == "reasoning":
+                thinking = {"type": "thinking", "thinking": part["details"][0]["text"]}
+                if "providerMetadata" in part:
+                    thinking |= part["providerMetadata"]
+                blocks.append(thinking)
+            elif results:
+                out.append(msgspec.json.encode({"role": role, "content": blocks}))
+                out.append(msgspec.json.encode({"role": "user", "content": results}))
+                blocks, results = [], []
+        out.append(msgspec.json.encode({"role": role, "content": blocks}))
     return b'{"messages":[' + b",".join(out) + b"]}"
 
 
-def whole(rows: list[bytes], target: tuple[str, str, str]) -> bytes:
+def whole(rows: list[Row], target: tuple[str, str, str]) -> bytes:
     provider, protocol, model_id = target
-    messages = (read_row(row) for row in rows)
     profile = profile_for(ModelRef(provider, model_id), protocol)
-    prompt, *_ = run_steps(CATALOGUE, to_prompt(messages), profile, Switches())
+    prompt, *_ = run_steps(CATALOGUE, prompt_of(rows), profile, Switches())
     return wire_module(protocol).encode_request(prompt, Settings(model_id=model_id), provider=provider).body
 
 
-def read_row(row: bytes) -> dict[str, Any]:
-    """As a row comes from the database: its columns, and its content as text."""
-    head = msgspec.json.decode(row, type=_Row)
-    return {"id": head.id, "role": head.role, "content": read_content(bytes(head.content))}
-
-
-class _Row(msgspec.Struct):
-    id: str
-    role: str
-    content: msgspec.Raw
+def prompt_of(rows: list[Row]) -> Prompt:
+    """As a message list makes it of rows that nothing has touched."""
+    return to_prompt({"id": id, "role": role, "content": RowContent(text)} for id, role, text in rows)
 
 
 def ratio(one: Callable[[], Any], other: Callable[[], Any], rounds: int) -> tuple[float, float, float]:
@@ -94,14 +102,14 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=15)
     options = parser.parse_args()
     rows = make_rows(options.messages)
-    size = sum(map(len, rows)) / 1000
+    size = sum(len(text) for _, _, text in rows) / 1000
     print(f"{options.messages} messages, {size:,.0f} KB, {options.rounds} rounds")
     print(f"{'work':44}{'ms':>8}{'limit ms':>10}{'ratio':>8}")
     for target in TARGETS:
         ours, least, times = ratio(lambda t=target: whole(rows, t), lambda: limit(rows), options.rounds)
         print(f"{'stored text -> request, ' + target[1]:44}{ours:8.2f}{least:10.2f}{times:8.2f}")
     profile = profile_for(ModelRef("anthropic", "claude-sonnet-4-5"))
-    clean = to_prompt(read_row(row) for row in make_rows(options.messages, clean=True))
+    clean = prompt_of(make_rows(options.messages, clean=True))
 
     def one_pass() -> Any:
         return clean.map_parts(lambda _message, part: part)

@@ -1,45 +1,95 @@
-"""Stored messages as agents leave them: questions, answers, tool calls with results, reasoning now and then."""
+"""Messages as agents of three providers leave them in turn: questions, answers, reasoning, calls with results."""
 
 from __future__ import annotations
 
 import random
+from typing import Any
 
 import msgspec
 
+Row = tuple[str, str, bytes]
+"""Id, role and content text of a message, as a database gives them."""
+
 WORDS = ["parcel", "order", "harbour", "tide", "window", "refund", "invoice", "station", "timetable", "kettle", "lamp"]
-MAKERS = ("toolu_{}", "call_{}", "functions.lookup:{}")
+WORDS += [
+    "the",
+    "a",
+    "to",
+    "of",
+    "when",
+    "which",
+    "because",
+    "then",
+    "ask",
+    "find",
+    '"express"',
+    "naïve",
+    "Zürich",
+    "東京",
+]
+_STAMPS = (("anthropic", "claude-sonnet-4-5"), ("openai", "gpt-5"), ("cerebras", "zai-glm-4.7"))
+_SHARES = (60, 25, 15)
 
 
-def make_rows(count: int, *, clean: bool = False, seed: int = 7) -> list[bytes]:
-    """`count` messages as JSON text `{id, role, content}`. `clean`: nothing that Claude would refuse."""
+def make_rows(count: int, *, clean: bool = False, seed: int = 7) -> list[Row]:
+    """`count` messages, a question and an answer in turn. `clean`: nothing that Claude would refuse."""
     chance = random.Random(seed)
-    return [msgspec.json.encode(_message(number, chance, clean)) for number in range(count)]
+    return [
+        (f"m{number}", "assistant", msgspec.json.encode(_answer(number, chance, clean)))
+        if number % 2
+        else (f"m{number}", "user", msgspec.json.encode(_question(chance)))
+        for number in range(count)
+    ]
 
 
 def _text(chance: random.Random, least: int, most: int) -> str:
-    return " ".join(chance.choice(WORDS) for _ in range(chance.randint(least, most))).capitalize() + "."
+    return " ".join(chance.choices(WORDS, k=chance.randint(least, most)))
 
 
-def _message(number: int, chance: random.Random, clean: bool) -> dict[str, object]:
-    if number % 2 == 0:
-        content: dict[str, object] = {"format": 2, "parts": [{"type": "text", "text": _text(chance, 5, 60)}]}
-        return {"id": f"m{number}", "role": "user", "content": content}
-    parts: list[dict[str, object]] = []
-    if not clean and number % 5 == 0:
-        thought = _text(chance, 20, 80)
-        parts.append({"type": "reasoning", "reasoning": thought, "details": [{"type": "text", "text": thought}]})
-    for call in range(chance.choice((0, 0, 1, 1, 2))):
-        maker = MAKERS[0] if clean else chance.choice(MAKERS)
-        rows = [{"name": _text(chance, 2, 5), "price": chance.randint(1, 10**6), "ok": True} for _ in range(12)]
-        invocation = {
-            "state": "result",
-            "toolCallId": maker.format(f"{number}{call}"),
-            "toolName": "lookup",
-            "args": {"query": _text(chance, 2, 8), "limit": 12},
-            "result": {"rows": rows},
-        }
-        parts.append({"type": "tool-invocation", "toolInvocation": invocation})
-    parts += [{"type": "step-start"}] if parts else []
-    parts.append({"type": "text", "text": _text(chance, 20, 160)})
-    stamp = {"provider": "anthropic", "protocol": "anthropic-messages", "modelId": "claude-sonnet-4-5"}
-    return {"id": f"m{number}", "role": "assistant", "content": {"format": 2, "parts": parts, "metadata": stamp}}
+def _question(chance: random.Random) -> dict[str, Any]:
+    text = _text(chance, 12, 80)
+    return {"format": 2, "parts": [{"type": "text", "text": text}], "content": text}
+
+
+def _answer(number: int, chance: random.Random, clean: bool) -> dict[str, Any]:
+    provider, model_id = chance.choices(_STAMPS, _SHARES)[0] if not clean else _STAMPS[0]
+    parts: list[dict[str, Any]] = [{"type": "step-start"}]
+    if chance.random() < 0.6:
+        parts.append(_thought(number, chance, provider))
+    if chance.random() < 0.35:
+        calls = 1 if chance.random() < 0.7 else chance.randint(2, 3)
+        parts += [_call(f"{number}{call}", chance, provider) for call in range(calls)]
+        parts.append({"type": "step-start"})
+    answer: dict[str, Any] = {"type": "text", "text": _text(chance, 40, 160)}
+    if provider == "openai":
+        answer["providerMetadata"] = {"openai": {"itemId": f"msg_{number}"}}
+    parts.append(answer)
+    metadata = {"provider": provider, "modelId": model_id}
+    return {"format": 2, "parts": parts, "content": answer["text"], "metadata": metadata}
+
+
+def _thought(number: int, chance: random.Random, provider: str) -> dict[str, Any]:
+    text = _text(chance, 15, 50)
+    part: dict[str, Any] = {"type": "reasoning", "reasoning": "", "details": [{"type": "text", "text": text}]}
+    if provider == "anthropic":
+        part["providerMetadata"] = {"anthropic": {"signature": f"{chance.getrandbits(1024):0256x}"}}
+    elif provider == "openai":
+        part["providerMetadata"] = {"openai": {"itemId": f"rs_{number}", "reasoningEncryptedContent": None}}
+    return part
+
+
+def _call(number: str, chance: random.Random, provider: str) -> dict[str, Any]:
+    # Some of Cerebras' ids hold characters that others refuse.
+    call_id = f"functions.lookup:{number}" if provider == "cerebras" else f"toolu_{number}"
+    rows = [
+        {"id": chance.randint(1, 10**6), "title": _text(chance, 3, 8), "score": round(chance.random(), 4)}
+        for _ in range(chance.randint(2, 8))
+    ]
+    invocation = {
+        "state": "result",
+        "toolCallId": call_id,
+        "toolName": chance.choice(("lookup", "read_file", "create_ticket")),
+        "args": {"query": _text(chance, 3, 10), "limit": chance.randint(1, 50)},
+        "result": {"ok": True, "rows": rows},
+    }
+    return {"type": "tool-invocation", "toolInvocation": invocation}

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
 
 import msgspec
 from msgspec import Struct
@@ -22,7 +23,7 @@ from memory.messages.names import PROVIDERS, ModelRef, model_ref
 from memory.messages.prompt import Message, Prompt, Text
 from memory.messages.stored import StoredMessage, decode_json
 from memory.processors.base import Switches
-from memory.processors.changes import Loss, Severity
+from memory.processors.changes import Change, Loss, Severity
 from memory.processors.compat.passes import CATALOGUE
 from memory.processors.compat.passes.call import Call
 from memory.processors.compat.processor import run_steps
@@ -31,7 +32,10 @@ from memory.providers import entry_for
 
 
 class Finding(Struct, frozen=True):
-    """One fault of a thread for a target: `message` counts from 1, 0 is the request as a whole."""
+    """One fault of a thread for a target: `message` counts from 1, 0 is the request as a whole.
+
+    `place` is a JSON pointer into the list of stored messages, empty for the request as a whole.
+    """
 
     thread: str
     message: int
@@ -40,6 +44,8 @@ class Finding(Struct, frozen=True):
     severity: Severity
     loss: Loss
     reason: str
+    message_id: str = ""
+    place: str = ""
 
 
 class Unreadable(Struct, frozen=True):
@@ -50,20 +56,36 @@ class Unreadable(Struct, frozen=True):
 
 
 def check(
-    thread: str, messages: Sequence[StoredMessage], model: ModelRef, *, system: Sequence[str] = (), protocol: str = ""
+    thread: str,
+    messages: Sequence[StoredMessage],
+    model: ModelRef,
+    *,
+    system: Sequence[str] = (),
+    protocol: str = "",
+    tool_names: Sequence[str] = (),
+    settings: Mapping[str, Any] | None = None,
 ) -> list[Finding]:
-    """The faults of a thread for a model, in the order of its messages: as they would show at the user's next turn."""
+    """The faults of a thread for a model, in the order of its messages: as they would show at the user's next turn.
+
+    `tool_names` are declared with the request, `settings` further keys of it in the protocol's spelling.
+    """
     places = {message.get("id"): (number, str(message["role"])) for number, message in enumerate(messages, 1)}
     profile = profile_for(model, protocol or entry_for(model.provider).protocol)
     prompt = to_prompt(messages, system=list(system))
     if messages and messages[-1]["role"] == "assistant":
         prompt = Prompt((*prompt.messages, Message("user", (Text("…"),))))
-    _, changes, _, _ = run_steps(CATALOGUE, prompt, profile, Switches(), call=Call(model.model_id))
+    call = Call(model.model_id, settings or {}, frozenset(tool_names))
+    _, changes, _, _ = run_steps(CATALOGUE, prompt, profile, Switches(), tool_names=tool_names, call=call)
     found = [(*places.get(change.spot.message_id, (0, "")), change) for change in changes]
-    return [
-        Finding(thread, number, role, change.rule, change.severity, change.loss, change.reason)
-        for number, role, change in sorted(found, key=lambda each: each[0])
-    ]
+    return [_finding(thread, number, role, change) for number, role, change in sorted(found, key=lambda one: one[0])]
+
+
+def _finding(thread: str, number: int, role: str, change: Change) -> Finding:
+    place = f"/{number - 1}" if number else ""
+    if number and change.spot.part is not None:
+        place += f"/content/parts/{change.spot.part}"
+    message_id = change.spot.message_id if number else ""
+    return Finding(thread, number, role, change.rule, change.severity, change.loss, change.reason, message_id, place)
 
 
 def check_sources(names: Iterable[str], model: ModelRef, *, format_: str = "") -> Iterator[Finding | Unreadable]:

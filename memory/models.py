@@ -256,6 +256,33 @@ class RuleSetting(models.Model):
         return f"{self.rule} {self.state} ({self.scope} {self.scope_id})".strip()
 
 
+class RuleProbe(models.Model):
+    """What a provider last answered to a rule's example for a model: as the history is, and as the rule makes it.
+
+    A status is null where no answer came; a text is the provider's own, without the key, and empty after a 200.
+    """
+
+    rule = models.CharField(max_length=100)
+    provider = models.CharField(max_length=64)
+    protocol = models.CharField(max_length=64)
+    model_id = models.CharField(max_length=200)
+    outcome = models.CharField(max_length=16, help_text="holds, not needed, cure fails or no answer")
+    raw_status = models.PositiveIntegerField(null=True)
+    raw_error = models.TextField(default="", blank=True)
+    cured_status = models.PositiveIntegerField(null=True)
+    cured_error = models.TextField(default="", blank=True)
+    probed_by = models.CharField(max_length=200, default="", blank=True)
+    probed_at = models.DateTimeField(default=timezone.now)
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(fields=["rule", "provider", "model_id"], name="probe_of_rule_and_model"),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.rule} {self.outcome} ({self.provider}/{self.model_id})"
+
+
 class ApiKey(models.Model):
     """A caller's key: its SHA-256 and prefix, never itself. Without `resource_id` it may act for any resource."""
 

@@ -20,6 +20,7 @@ from memory.errors import Conflict, FieldError, InvalidInput, NotFound
 from memory.messages.arguments import storable_text
 from memory.messages.stored import (
     ROLES,
+    RowContent,
     StoredMessage,
     check_content,
     content_of,
@@ -48,7 +49,10 @@ class DjangoStorage:
         self.written_by, self.run_id, self._clock = written_by, run_id, clock
 
     def load_messages(self, thread_id: str, resource_id: str | None, *, last: int | None) -> list[StoredMessage]:
-        """The newest `last` messages (None: all), oldest first by `seq`. Of a foreign or absent thread: none."""
+        """The newest `last` messages (None: all), oldest first by `seq`. Of a foreign or absent thread: none.
+
+        Contents are `RowContent`: read when looked into.
+        """
         query = (
             "SELECT m.message_id, m.role, m.created_at, m.type, m.content, t.resource_id"
             " FROM memory_message m JOIN memory_thread t ON t.id = m.thread_id WHERE m.thread_id = %s"
@@ -72,7 +76,7 @@ class DjangoStorage:
                 "threadId": thread_id,
                 "resourceId": owner,
                 "type": type_,
-                "content": read_content(content),
+                "content": RowContent(content),
             }
             for message_id, role, created_at, type_, content, owner in reversed(rows)
         ]

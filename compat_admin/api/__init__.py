@@ -6,7 +6,7 @@ from django.http import Http404
 from django.views.decorators.http import require_safe
 from ninja.errors import HttpError, ValidationError
 
-from compat_admin.api import agents, events, messages, preview, rules, runs, threads
+from compat_admin.api import agents, check, events, messages, preview, rules, runs, threads
 from compat_admin.api.auth import ADMIN
 from compat_admin.api.bodies import Renderer
 from compat_admin.api.errors import problem_for
@@ -30,5 +30,5 @@ api = Api(
 )
 for kind in (Exception, Http404, HttpError, ValidationError):
     api.exception_handler(kind)(problem_for)
-for module in (threads, messages, agents, rules, runs, events, preview):
+for module in (threads, messages, agents, rules, runs, events, preview, check):
     api.add_router("", module.router)

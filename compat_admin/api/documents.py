@@ -22,11 +22,12 @@ def documents(
     body: Any = None,
     also: Mapping[int, Any] | None = None,
     media_type: str = JSON_TYPE,
+    example: tuple[Any, Any] | None = None,
 ) -> dict[str, Any]:
     """Arguments for a router's decorator: what the route answers with, and what body it reads.
 
     Bodies are read by `read_body`, not by ninja, so they are described here only. Without an answer the response is
-    empty. `also` names what comes with other statuses that are no failure.
+    empty. `also` names what comes with other statuses that are no failure. `example` is a body and its answer.
     """
     extra: dict[str, Any] = {
         "responses": {
@@ -36,6 +37,9 @@ def documents(
     }
     if body is not None:
         extra["requestBody"] = {"required": True, "content": {JSON_TYPE: {"schema": _schema(body)}}}
+    if example is not None:
+        extra["requestBody"]["content"][JSON_TYPE]["example"] = example[0]
+        extra["responses"][status]["content"][media_type]["example"] = example[1]
     if status == 200:
         return {"openapi_extra": extra}
     # Without this ninja would describe a 200 beside it.

@@ -243,6 +243,43 @@ class PreviewAnswer(Struct, frozen=True):
     findings: list[PreviewedFinding]
 
 
+class CheckWanted(Struct, frozen=True, forbid_unknown_fields=True):
+    """A history, from a stored thread or given here, and who is to take it: a provider and model, or an agent's."""
+
+    provider: str | None = None
+    model: str | None = None
+    agent_id: str | None = None
+    thread_id: str | None = None
+    messages: list[JsonObject] | Imported | None = None
+
+
+class CheckFinding(Struct, frozen=True):
+    """One fault of the history for the target, and what mending it would lose.
+
+    `message` counts from 1 and 0 is the request as a whole; `place` is a JSON pointer into the stored messages.
+    """
+
+    rule: str
+    family: str
+    severity: str
+    loss: str
+    message: int
+    message_id: str
+    role: str
+    place: str
+    reason: str
+
+
+class CheckAnswer(Struct, frozen=True):
+    """What the target would refuse of the history as it is; `breaks` says whether it would refuse any of it."""
+
+    provider: str
+    model: str
+    protocol: str
+    breaks: bool
+    findings: list[CheckFinding]
+
+
 class GenerateWanted(Struct, frozen=True, forbid_unknown_fields=True):
     """A turn: a text or messages, in stored or prompt form. `background` answers at once and runs later."""
 

@@ -62,7 +62,7 @@ def _part(part: Any) -> Any:
 
 
 def _invocation(call: Any) -> Any:
-    if not isinstance(call, dict) or call.get("args") is None or isinstance(call["args"], dict):
+    if not isinstance(call, dict) or call.get("args") is None or isinstance(call["args"], Mapping):
         return call
     return {"rawInput": call["args"], **call, "args": as_object(call["args"])}
 

@@ -6,6 +6,8 @@ import re
 from collections.abc import Callable
 from typing import Any
 
+from memory.messages.values import JsonObject
+
 _HALF = re.compile("[\ud800-\udfff]")
 
 
@@ -23,6 +25,9 @@ def mapped(value: Any, change: Callable[[str], str]) -> Any:
     """A JSON value with every text changed, keys too; two keys that become one stay apart as `k` and `k_2`."""
     if isinstance(value, str):
         return change(value)
+    if isinstance(value, JsonObject):
+        made = mapped(value.value, change)
+        return value if made == value.value else made
     if isinstance(value, dict):
         out: dict[Any, Any] = {}
         for key, item in value.items():

@@ -10,10 +10,10 @@ from __future__ import annotations
 import base64
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, TypeGuard
 from urllib.parse import unquote_to_bytes
 
-from msgspec import Struct
+from msgspec import Raw
 
 from memory.messages.prompt import (
     File,
@@ -29,53 +29,40 @@ from memory.messages.prompt import (
     ToolResult,
     own_origin,
 )
-from memory.messages.stored import DENIED, content_of, origin_of, write_json
+from memory.messages.stored import DENIED, RowContent, content_of
+from memory.messages.typed import Body, Invocation, StoredPart, is_plain_object, lenient_body
+from memory.messages.values import JsonObject, value_of, write_json
 
 _OUTPUT_TYPES = ("text", "json", "error-text", "error-json", "content")
 _DATA_URI = re.compile(r"^data:([^;,]*)[^,]*?(;base64)?,", re.DOTALL)
-
-
-class _Tool(Struct, frozen=True):
-    """A tool part on its way: one call and, unless pending, its outcome."""
-
-    call: ToolCall
-    result: ToolResult | None
-    is_orphan: bool = False
-
-
-class _Marker(Struct, frozen=True):
-    is_stored: bool
-
-
-class _Source(Struct, frozen=True):
-    pass
-
-
-_Item = Text | Reasoning | File | _Tool | _Marker | _Source
 
 
 def to_prompt(messages: Iterable[Mapping[str, Any]], *, system: Sequence[str] = ()) -> Prompt:
     """The prompt that stored messages (list order, oldest first) make, `system` texts first.
 
     Each prompt message has the id and origin stamp of its stored message, each part the index of its stored part.
+    `content` is a stored value or a `RowContent`, which is read as far as a prompt needs it.
     """
     out = [Message("system", text) for text in system]
     arguments: dict[str, Any] = {}
     for message in messages:
-        role, content = message.get("role"), content_of(message.get("content"))
+        role, content, message_id = message.get("role"), message.get("content"), message.get("id") or ""
         if role == "system":
             continue
-        items = _tidy(_items(content, is_user=role != "assistant", arguments=arguments))
-        if not items:
-            continue
-        message_id, origin = message.get("id") or "", origin_of(content)
+        body, old = content.body if type(content) is RowContent else None, None
+        if body is None:
+            body, old = lenient_body(content_of(content))
+        parts: Iterable[tuple[int | None, StoredPart]] = enumerate(body.parts)
+        if old or (body.content and not (body.parts and body.parts[-1].type == "text")):
+            parts = _with_old(body, old or [])
         if role == "assistant":
-            made = _split(_with_markers(items), message_id, origin)
+            made = _turn(parts, message_id, body.origin, arguments)
         else:
-            parts = tuple(item for item in items if isinstance(item, Text | File))
-            made = [Message("user", parts, id=message_id)] if parts else []
-        options = _mapping(content.get("providerMetadata"))
-        out.extend(_with_options(made, "assistant" if role == "assistant" else "user", options) if options else made)
+            role = "user"
+            made = [Message("user", tuple(said), None, message_id)] if (said := _said_by_user(parts)) else []
+        if body.options:
+            made = _with_options(made, role, body.options)
+        out += made
     return Prompt(tuple(out))
 
 
@@ -89,127 +76,164 @@ def _with_options(made: list[Message], role: str, options: Options) -> list[Mess
     return made
 
 
-# One message to a flat list
+_WITHOUT_TEXT = {"tool-invocation", "reasoning", "step-start", ""}
 
 
-def _items(content: Mapping[str, Any], *, is_user: bool, arguments: dict[str, Any]) -> list[_Item]:
-    parts = content.get("parts")
-    if not isinstance(parts, list):
-        parts = []
-    types = {part.get("type") for part in parts if isinstance(part, dict)}
-    items: list[_Item] = []
-    if "tool-invocation" not in types:
-        legacy = content.get("toolInvocations")
-        for entry in legacy if isinstance(legacy, list) else ():
-            if isinstance(entry, dict) and (tool := _tool({"toolInvocation": entry}, None, arguments)):
-                items.append(tool)
-    if "reasoning" not in types and (reasoning := content.get("reasoning")) and isinstance(reasoning, str):
-        items.append(Reasoning(reasoning))
-    if "file" not in types:
-        attachments = content.get("experimental_attachments")
-        for entry in attachments if isinstance(attachments, list) else ():
-            if isinstance(entry, dict):
-                file = {"mimeType": entry.get("contentType"), "data": entry.get("url"), "filename": entry.get("name")}
-                if (made := _file(file, None, is_user)) is not None:
-                    items.append(made)
-    for at, part in enumerate(parts):
-        if isinstance(part, dict) and (item := _item(part, at, is_user, arguments)) is not None:
-            items.append(item)
-    text = content.get("content")
-    if isinstance(text, str) and text and types <= {"tool-invocation", "reasoning", "step-start"}:
-        items.append(Text(text))
-    return items
+def _with_old(body: Body, old: Iterable[StoredPart]) -> list[tuple[int | None, StoredPart]]:
+    """The parts with their index; old fields first, the text beside them last where no part says anything else."""
+    parts: list[tuple[int | None, StoredPart]] = [(None, part) for part in old]
+    parts += enumerate(body.parts)
+    if _WITHOUT_TEXT.issuperset(part.type for part in body.parts):
+        text = _value(body.content)
+        if text and isinstance(text, str):
+            parts.append((None, StoredPart("text", text)))
+    return parts
 
 
-def _item(part: Mapping[str, Any], at: int, is_user: bool, arguments: dict[str, Any]) -> _Item | None:
-    match part.get("type"):
-        case "text":
-            text = part.get("text")
-            return Text(text if isinstance(text, str) else "", _mapping(part.get("providerMetadata")), at)
-        case "tool-invocation":
-            return _tool(part, at, arguments)
-        case "reasoning":
-            return _reasoning(part, at)
-        case "step-start":
-            return _Marker(is_stored=True)
-        case "file":
-            return _file(part, at, is_user)
-        case "source":
-            return _Source()
-        case _:
-            return None
+def _said_by_user(parts: Iterable[tuple[int | None, StoredPart]]) -> list[Part]:
+    out: list[Part] = []
+    is_text = False  # whether the last part was a text
+    for at, part in parts:
+        kind = part.type
+        if kind == "text":
+            text = Text(part.text or "", part.provider_metadata, at)
+            if is_text and text.options and _is_same_item(last := out[-1], text):
+                out[-1] = Text(last.text + text.text, last.options, last.at)
+            else:
+                out.append(text)
+            is_text = True
+        elif kind in ("file", "tool-invocation", "reasoning", "step-start"):
+            is_text = False
+            if kind == "file" and (file := _file(part, at, is_user=True)) is not None:
+                out.append(file)
+    return out
 
 
-def _mapping(value: Any) -> Options | None:
-    return value if isinstance(value, dict) else None
+def _turn(
+    parts: Iterable[tuple[int | None, StoredPart]],
+    message_id: str,
+    origin: Origin | None,
+    arguments: dict[str, Any],
+) -> list[Message]:
+    """An assistant's stored message as prompt messages: blocks, each with the results of its calls behind it."""
+    made: list[Message] = []
+    block: list[Part] = []
+    results: list[Part] = []
+    is_parted = False
+    tool: ToolCall | None = None  # the last part, when it was one of a tool
+    for at, part in parts:
+        kind = part.type
+        new: Part | None
+        if kind == "tool-invocation":
+            if (invocation := part.tool_invocation) is None:
+                continue
+            call_id, name, options = invocation.tool_call_id, invocation.tool_name, part.provider_metadata
+            if args := _value(invocation.args):
+                arguments[call_id] = args
+            elif args is None:
+                args = {}
+            output = _output(invocation, options)
+            executed = part.provider_executed
+            if tool is not None and executed and not tool.provider_executed and output is not None:
+                _close(made, block, results, message_id, origin, is_parted)
+                block, results, is_parted = [], [], True
+            tool = ToolCall(call_id, name, args, executed, output is None, options, at)
+            if output is None or not (options and _is_orphan(options)):
+                block.append(tool)
+            if output is not None:
+                known = args or arguments.get(call_id) or {}
+                (block if executed else results).append(ToolResult(call_id, name, output, known, options, at))
+            continue
+        if kind == "text":
+            new = Text(part.text or "", part.provider_metadata, at)
+            if new.options and tool is None and block and _is_same_item(last := block[-1], new):
+                block[-1] = Text(last.text + new.text, last.options, last.at)
+                continue
+        elif kind == "step-start":
+            _close(made, block, results, message_id, origin, is_parted)
+            block, results, is_parted, tool = [], [], False, None
+            continue
+        elif kind == "reasoning":
+            new = _reasoning(part, at, origin)
+        elif kind == "file":
+            new = _file(part, at, is_user=False)
+        else:
+            continue
+        if new is None:
+            continue
+        if tool is not None:  # this can only have come after the tool's outcome
+            _close(made, block, results, message_id, origin, is_parted)
+            block, results, is_parted, tool = [], [], True, None
+        block.append(new)
+    _close(made, block, results, message_id, origin, is_parted)
+    return made
 
 
-def _reasoning(part: Mapping[str, Any], at: int) -> Reasoning | None:
-    text, details = part.get("reasoning") or "", part.get("details") or ()
+def _close(
+    made: list[Message], block: list[Part], results: list[Part], message_id: str, origin: Origin | None, is_parted: bool
+) -> None:
+    if block:
+        made.append(Message("assistant", tuple(block), None, message_id, origin, is_parted and bool(made)))
+    if results:
+        made.append(Message("tool", tuple(results), None, message_id, origin))
+
+
+def _is_orphan(options: Options) -> bool:
+    mastra = options.get("mastra")
+    return isinstance(mastra, dict) and bool(mastra.get("orphanResult"))
+
+
+def _value(given: Any) -> Any:
+    return value_of(given) if type(given) is Raw else given
+
+
+def _reasoning(part: StoredPart, at: int | None, origin: Origin | None) -> Reasoning | None:
+    text = part.reasoning
     if not text:
-        text = "".join(d.get("text") or "" for d in details if isinstance(d, dict) and d.get("type") == "text")
-    if not text and not details:
-        return None
-    options = _mapping(part.get("providerMetadata"))
-    return Reasoning(text, options, at, own_origin(options))
+        if not part.details:
+            return None
+        text = "".join([detail.text or "" for detail in part.details if detail.type == "text"])
+    options = part.provider_metadata
+    return Reasoning(text, options, at, (own_origin(options) if options else None) or origin)
 
 
-def _file(part: Mapping[str, Any], at: int | None, is_user: bool) -> File | None:
-    data = part.get("data") or part.get("url")
+def _file(part: StoredPart, at: int | None, *, is_user: bool) -> File | None:
+    data = _value(part.data) or part.url
     if not isinstance(data, str):
         return None
-    media_type = part.get("mimeType") or part.get("mediaType")
+    media_type = part.mime_type or part.media_type
     if data.startswith("data:") and (head := _DATA_URI.match(data)):
         media_type = media_type or head[1]
         if is_user:
             rest = data[head.end() :]
             data = rest if head[2] else base64.b64encode(unquote_to_bytes(rest)).decode()
-    return File(media_type or "image/png", data, part.get("filename"), _mapping(part.get("providerMetadata")), at)
+    return File(media_type or "image/png", data, part.filename, part.provider_metadata, at)
 
 
-def _tool(part: Mapping[str, Any], at: int | None, arguments: dict[str, Any]) -> _Tool | None:
-    invocation = part.get("toolInvocation")
-    if not isinstance(invocation, dict):
-        return None
-    call_id, name = str(invocation.get("toolCallId") or ""), str(invocation.get("toolName") or "")
-    options = _mapping(part.get("providerMetadata"))
-    args = invocation.get("args")
-    if args is None:
-        args = {}
-    if args:
-        arguments[call_id] = args
-    output = _output(invocation, options)
-    executed = part.get("providerExecuted")
-    call = ToolCall(call_id, name, args, executed, output is None, options, at)
-    mastra = options.get("mastra") if options else None
-    is_orphan = bool(isinstance(mastra, dict) and mastra.get("orphanResult"))
-    if output is None:
-        return _Tool(call, None)
-    known = args or arguments.get(call_id) or {}
-    return _Tool(call, ToolResult(call_id, name, output, known, options, at), is_orphan)
-
-
-def _output(invocation: Mapping[str, Any], options: Options | None) -> Output | None:
+def _output(invocation: Invocation, options: Options | None) -> Output | None:
     """The outcome a model sees, or None while there is none."""
-    match invocation.get("state"):
-        case "result":
-            mastra = options.get("mastra") if options else None
-            compact = mastra.get("modelOutput") if isinstance(mastra, dict) else None
-            if isinstance(compact, dict) and compact.get("type") in _OUTPUT_TYPES:
-                return Output(compact["type"], compact.get("value"))
-            return tool_output(invocation.get("result") if compact is None else compact)
-        case "output-error":
-            return Output("error-text", invocation.get("errorText") or "")
-        case "output-denied":
-            approval = invocation.get("approval")
-            reason = approval.get("reason") if isinstance(approval, dict) else None
-            return Output("text", reason or DENIED)
-        case _:
-            return None
+    state = invocation.state
+    if state == "result":
+        mastra = options.get("mastra") if options else None
+        compact = mastra.get("modelOutput") if isinstance(mastra, dict) else None
+        if isinstance(compact, dict) and compact.get("type") in _OUTPUT_TYPES:
+            return Output(compact["type"], compact.get("value"))
+        return tool_output(_value(invocation.result) if compact is None else compact)
+    if state == "output-error":
+        return Output("error-text", invocation.error_text or "")
+    if state == "output-denied":
+        approval = invocation.approval
+        reason = approval.get("reason") if isinstance(approval, dict) else None
+        return Output("text", reason or DENIED)
+    return None
 
 
 def tool_output(result: Any) -> Output:
     """What a model sees of a raw tool result: a `value` is unwrapped, media items become content, else text or JSON."""
+    if type(result) is JsonObject:
+        if is_plain_object(result.raw):
+            return Output("json", result)
+        result = result.value
     if isinstance(result, dict):
         if result.get("type") == "content" and isinstance(result.get("value"), list):
             return Output("content", result["value"])
@@ -233,7 +257,10 @@ def _content_item(item: Any) -> dict[str, Any]:
     return {"type": "text", "text": write_json(item)}
 
 
-# Tidying, markers, splitting
+def _is_same_item(one: Part, other: Text) -> TypeGuard[Text]:
+    """Whether both are texts of one item of the Responses API: they are joined, whatever sources stand between."""
+    item_id = _item_id(other.options)
+    return bool(item_id) and isinstance(one, Text) and item_id == _item_id(one.options)
 
 
 def _item_id(options: Options | None) -> str | None:
@@ -242,68 +269,3 @@ def _item_id(options: Options | None) -> str | None:
         if isinstance(value, dict) and isinstance(value.get("itemId"), str):
             return str(value["itemId"])
     return None
-
-
-def _tidy(items: list[_Item]) -> list[_Item]:
-    """Join neighbouring texts of one Responses item; source annotations between them do not count."""
-    out: list[_Item] = []
-    for item in items:
-        if isinstance(item, _Source):
-            continue
-        last = out[-1] if out else None
-        item_id = _item_id(item.options) if isinstance(item, Text) else None
-        if isinstance(item, Text) and isinstance(last, Text) and item_id and item_id == _item_id(last.options):
-            out[-1] = Text(last.text + item.text, last.options, last.at)
-            continue
-        out.append(item)
-    return out
-
-
-def _with_markers(items: list[_Item]) -> list[_Item]:
-    """Step markers where a tool part is followed by something that can only come after its outcome."""
-    out: list[_Item] = []
-    last: _Item | None = None
-    for item in items:
-        if isinstance(last, _Tool):
-            is_client = not last.call.provider_executed
-            if isinstance(item, _Tool):
-                if is_client and item.call.provider_executed and item.result is not None:
-                    out.append(_Marker(is_stored=False))
-            elif not isinstance(item, _Marker):
-                out.append(_Marker(is_stored=False))
-        out.append(item)
-        last = item
-    return out
-
-
-def _split(items: list[_Item], message_id: str, origin: Origin | None) -> list[Message]:
-    made: list[Message] = []
-    block: list[Part] = []
-    results: list[Part] = []
-    parted = False
-
-    def close() -> None:
-        if block:
-            made.append(Message("assistant", tuple(block), None, message_id, origin, parted and bool(made)))
-        if results:
-            made.append(Message("tool", tuple(results), None, message_id, origin))
-        block.clear()
-        results.clear()
-
-    for item in items:
-        match item:
-            case _Marker():
-                close()
-                parted = not item.is_stored
-            case _Tool(is_orphan=True, result=ToolResult() as result):
-                (block if item.call.provider_executed else results).append(result)
-            case _Tool():
-                block.append(item.call)
-                if item.result is not None:
-                    (block if item.call.provider_executed else results).append(item.result)
-            case Reasoning():
-                block.append(item if item.origin else Reasoning(item.text, item.options, item.at, origin))
-            case Text() | File():
-                block.append(item)
-    close()
-    return made

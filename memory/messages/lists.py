@@ -19,7 +19,7 @@ from memory.errors import InvalidInput
 from memory.messages.convert import to_prompt
 from memory.messages.from_prompt import stored_with_places, without_orphan_mark
 from memory.messages.prompt import Prompt, prompt_from_json
-from memory.messages.stored import ROLES, StoredMessage, content_of, instant, parts_of, rank_of, timestamp
+from memory.messages.stored import ROLES, RowContent, StoredMessage, content_of, instant, parts_of, rank_of, timestamp
 
 Source = Literal["memory", "input", "response", "context"]
 _SOURCES: dict[str, Source] = {
@@ -32,16 +32,29 @@ _SOURCES: dict[str, Source] = {
 _sorted_json = msgspec.json.Encoder(order="sorted")
 
 
-class Entry(msgspec.Struct, eq=False):
+class Entry:
     """A message of the list with its tag.
 
+    `held` is the message as it came; its content may be a row's text, which `message` reads first.
     `was_loaded`: it came from memory, whatever became of it since. `has_output`: this run's model wrote some of it.
     """
 
-    message: StoredMessage
-    source: Source
-    was_loaded: bool = False
-    has_output: bool = False
+    __slots__ = ("has_output", "held", "source", "was_loaded")
+
+    def __init__(
+        self, held: StoredMessage, source: Source, *, was_loaded: bool = False, has_output: bool = False
+    ) -> None:
+        self.held, self.source, self.was_loaded, self.has_output = held, source, was_loaded, has_output
+
+    @property
+    def message(self) -> StoredMessage:
+        if type(content := self.held["content"]) is RowContent:
+            self.held = {**self.held, "content": _with_legacy_arguments(content.value)}
+        return self.held
+
+    @message.setter
+    def message(self, message: StoredMessage) -> None:
+        self.held = message
 
 
 class MessageList:
@@ -103,7 +116,7 @@ class MessageList:
         return [text for texts in self._system.values() for text in texts]
 
     def to_prompt(self) -> Prompt:
-        return to_prompt(self.messages, system=self.system_texts)
+        return to_prompt((entry.held for entry in self._entries), system=self.system_texts)
 
     # Changing
 
@@ -136,8 +149,8 @@ class MessageList:
         gone = set(message_ids)
         if not gone:
             return
-        self._entries = [entry for entry in self._entries if entry.message["id"] not in gone]
-        self._by_id = {entry.message["id"]: entry for entry in self._entries}
+        self._entries = [entry for entry in self._entries if entry.held["id"] not in gone]
+        self._by_id = {entry.held["id"]: entry for entry in self._entries}
         self._loaded_count = sum(entry.was_loaded for entry in self._entries)
 
     def replace(self, message: StoredMessage) -> None:
@@ -246,7 +259,7 @@ class MessageList:
             self._asked.pop(call_id, None)
             return None
         self._asked[call_id] = asked
-        others = [entry for entry in asked if entry.message["id"] != except_id]
+        others = [entry for entry in asked if entry.held["id"] != except_id]
         if len(others) < 2:
             return others[0] if others else None
         ids = {id(entry) for entry in others}
@@ -254,14 +267,14 @@ class MessageList:
 
     def _is_open(self, entry: Entry, call_id: str) -> bool:
         part = _find_call(entry.message, call_id)
-        return self._by_id.get(entry.message["id"]) is entry and part is not None and not _is_final(part)
+        return self._by_id.get(entry.held["id"]) is entry and part is not None and not _is_final(part)
 
     def _stamped(self, message: StoredMessage, tag: Source, place: str, *, keeps_time: bool) -> StoredMessage:
         content = message.get("content")
         if content is None and isinstance(message.get("parts"), list):
             content = {"format": 2, "parts": message.pop("parts")}
-        is_text = isinstance(content, str) and tag == "memory"
-        if not is_text and not (
+        is_row = isinstance(content, str | RowContent) and tag == "memory"
+        if not is_row and not (
             isinstance(content, dict)
             and (
                 isinstance(content.get("parts"), list)
@@ -274,7 +287,8 @@ class MessageList:
             )
         if message["role"] not in ROLES:
             raise InvalidInput(f"expected one of {', '.join(ROLES)}", field=f"{place}.role")
-        message["content"] = _with_legacy_arguments(content_of(content))
+        if type(content) is not RowContent:
+            message["content"] = _with_legacy_arguments(content_of(content))
         for key, own in (("threadId", self.thread_id), ("resourceId", self.resource_id)):
             given = message.get(key)
             if not given:
@@ -304,7 +318,7 @@ class MessageList:
         this run keeps its place even when its id is known: it is what is asked now.
         """
         loaded, live = self._entries[: self._loaded_count], self._entries[self._loaded_count :]
-        asked_now = live[-1] if live and live[-1].message["role"] != "assistant" else None
+        asked_now = live[-1] if live and live[-1].held["role"] != "assistant" else None
         for message in made:
             entry = self._by_id.get(message["id"])
             if entry is None:
@@ -313,6 +327,7 @@ class MessageList:
                 self._register(entry, message)
                 loaded.append(entry)
                 continue
+            message = Entry(message, "memory").message
             is_equal = _key(entry.message) == _key(message)
             if entry.was_loaded:
                 if entry.source == "memory" and not is_equal:
@@ -333,7 +348,8 @@ class MessageList:
         entry = self._by_id.get(message["id"])
         last = self._entries[-1] if self._entries else None
         is_output = source == "response"
-        if merge and last is not None and (entry is None or entry is last) and _may_merge(last.message, message):
+        merge = merge and message["role"] == "assistant"
+        if merge and last is not None and (entry is None or entry is last) and _may_merge(last, message):
             if entry is last and _key(last.message) == _key(message):
                 return
             self._merge(last, message)
@@ -346,7 +362,7 @@ class MessageList:
             self._by_id[message["id"]] = entry
             self._register(entry, message)
         elif _key(entry.message) != _key(message):
-            if merge and _may_merge(entry.message, message):
+            if merge and _may_merge(entry, message):
                 self._merge(entry, message)
             else:
                 self._set(entry, message)
@@ -360,12 +376,15 @@ class MessageList:
 
     def _register(self, entry: Entry, message: Mapping[str, Any]) -> None:
         """Note which calls the entry holds, so that a result finds them."""
-        for part in parts_of(message["content"]):
-            invocation = part.get("toolInvocation")
-            if part.get("type") == "tool-invocation" and isinstance(invocation, dict):
-                asked = self._asked.setdefault(str(invocation.get("toolCallId")), [])
-                if not asked or asked[-1] is not entry:
-                    asked.append(entry)
+        content = message["content"]
+        if type(content) is RowContent and (body := content.body) is not None:
+            calls = [part.tool_invocation.tool_call_id for part in body.parts if part.tool_invocation is not None]
+        else:
+            calls = [call_id for part in parts_of(content) if isinstance(call_id := _call_id(part), str)]
+        for call_id in calls:
+            asked = self._asked.setdefault(call_id, [])
+            if not asked or asked[-1] is not entry:
+                asked.append(entry)
 
     def _merge(self, entry: Entry, added: Mapping[str, Any]) -> None:
         """Merge `added` into the entry's message. Parts of a growing answer are counted once, not at every merge."""
@@ -378,7 +397,7 @@ class MessageList:
     def begin_step(self, model: str) -> None:
         """From the second model call on: a step marker at the end of the last assistant message, which is the run's."""
         last = self._entries[-1] if self._entries else None
-        if last is None or last.message["role"] != "assistant" or _mastra(last.message).get("sealed"):
+        if last is None or last.held["role"] != "assistant" or _mastra(last.message).get("sealed"):
             return
         content = last.message["content"]
         parts = list(content.get("parts") or [])
@@ -498,8 +517,12 @@ def _has_completion(message: StoredMessage) -> bool:
     )
 
 
-def _may_merge(last: StoredMessage, new: StoredMessage) -> bool:
-    if last["role"] != "assistant" or new["role"] != "assistant" or last.get("threadId") != new.get("threadId"):
+def _may_merge(entry: Entry, new: StoredMessage) -> bool:
+    """Whether an assistant's new message goes into the entry's."""
+    if entry.held["role"] != "assistant":
+        return False
+    last = entry.message
+    if last.get("threadId") != new.get("threadId"):
         return False
     if _mastra(last).get("sealed") or _has_completion(last) or _has_completion(new):
         return False

@@ -8,18 +8,19 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from msgspec import UNSET, Struct, UnsetType
 from msgspec.structs import replace
 
 from memory.messages.names import provider_id
+from memory.messages.values import plain
 
 Options = Mapping[str, Any]
 """Provider options by namespace: `{"anthropic": {"signature": ...}}`."""
 
 
-class Origin(Struct, frozen=True):
+class Origin(Struct, frozen=True, gc=False):
     """Who wrote a turn. `provider` is one of our provider ids; unknown parts are empty text."""
 
     provider: str
@@ -27,7 +28,7 @@ class Origin(Struct, frozen=True):
     model_id: str = ""
 
 
-class Text(Struct, frozen=True, tag="text"):
+class Text(Struct, frozen=True, gc=False, tag="text"):
     text: str
     options: Options | None = None
     at: int | None = None
@@ -36,7 +37,7 @@ class Text(Struct, frozen=True, tag="text"):
     """Id of the stored message it came from, where that is not its prompt message's."""
 
 
-class Reasoning(Struct, frozen=True, tag="reasoning"):
+class Reasoning(Struct, frozen=True, gc=False, tag="reasoning"):
     text: str
     options: Options | None = None
     at: int | None = None
@@ -53,7 +54,7 @@ def is_url(data: str) -> bool:
     return _URL.match(data) is not None
 
 
-class File(Struct, frozen=True, tag="file"):
+class File(Struct, frozen=True, gc=False, tag="file"):
     media_type: str
     data: str
     """A URL, or bare base64."""
@@ -63,7 +64,7 @@ class File(Struct, frozen=True, tag="file"):
     of: str = ""
 
 
-class ToolCall(Struct, frozen=True, tag="tool-call"):
+class ToolCall(Struct, frozen=True, gc=False, tag="tool-call"):
     id: str
     name: str
     input: Any
@@ -75,7 +76,7 @@ class ToolCall(Struct, frozen=True, tag="tool-call"):
     of: str = ""
 
 
-class Output(Struct, frozen=True):
+class Output(Struct, frozen=True, gc=False):
     type: Literal["text", "json", "error-text", "error-json", "content"]
     value: Any
 
@@ -84,7 +85,7 @@ class Output(Struct, frozen=True):
         return self.type in ("error-text", "error-json")
 
 
-class ToolResult(Struct, frozen=True, tag="tool-result"):
+class ToolResult(Struct, frozen=True, gc=False, tag="tool-result"):
     call_id: str
     name: str
     output: Output
@@ -96,10 +97,11 @@ class ToolResult(Struct, frozen=True, tag="tool-result"):
 
 
 Part = Text | Reasoning | File | ToolCall | ToolResult
+ALL_PARTS: frozenset[type[Part]] = frozenset(get_args(Part))
 Role = Literal["system", "user", "assistant", "tool"]
 
 
-class Message(Struct, frozen=True):
+class Message(Struct, frozen=True, gc=False):
     """One turn by one role. `content` is a text for system messages (and where the caller gave one), else parts."""
 
     role: Role
@@ -114,7 +116,8 @@ class Message(Struct, frozen=True):
     @property
     def parts(self) -> tuple[Part, ...]:
         """The parts; a plain text counts as one text part."""
-        return (Text(self.content),) if isinstance(self.content, str) else self.content
+        content = self.content
+        return (Text(content),) if isinstance(content, str) else content
 
     @property
     def text(self) -> str:
@@ -127,25 +130,34 @@ class Prompt(Struct, frozen=True):
 
     messages: tuple[Message, ...]
 
-    def map_parts(self, change: Callable[[Message, Part], Part | None], *, roles: Sequence[Role] = ()) -> Prompt:
-        """Apply `change` to every part (of these roles); None drops it, and a message emptied by that goes too.
+    def map_parts(
+        self,
+        change: Callable[[Message, Any], Part | None],
+        *,
+        roles: Sequence[Role] = (),
+        of: frozenset[type[Part]] = ALL_PARTS,
+    ) -> Prompt:
+        """Apply `change` to every part (of these roles and types); None drops it, and a message so emptied goes too.
 
         Messages that were empty before stay. The same object if nothing changed.
         """
-        messages: list[Message] = []
-        changed = False
-        for message in self.messages:
-            if isinstance(message.content, str) or (roles and message.role not in roles):
-                messages.append(message)
+        messages: list[Message | None] = []
+        for i, message in enumerate(self.messages):
+            content = message.content
+            # Most messages hold nothing of what a pass is about: that has to cost next to nothing.
+            if isinstance(content, str) or (roles and message.role not in roles) or of.isdisjoint(map(type, content)):
                 continue
-            parts = [new for part in message.content if (new := change(message, part)) is not None]
-            if len(parts) == len(message.content) and all(a is b for a, b in zip(parts, message.content, strict=True)):
-                messages.append(message)
-                continue
-            changed = True
-            if parts:
-                messages.append(replace(message, content=tuple(parts)))
-        return Prompt(tuple(messages)) if changed else self
+            parts: list[Part] | None = None
+            for j, part in enumerate(content):
+                new = change(message, part) if type(part) in of else part
+                if parts is None and new is not part:
+                    parts = list(content[:j])
+                if parts is not None and new is not None:
+                    parts.append(new)
+            if parts is not None:
+                messages = messages or list(self.messages)
+                messages[i] = replace(message, content=tuple(parts)) if parts else None
+        return Prompt(tuple(filter(None, messages))) if messages else self
 
     def answers(self) -> dict[int, ToolResult]:
         """By identity of each call its result: a result belongs to the nearest earlier unanswered call of its id.
@@ -255,16 +267,16 @@ def _part_to_json(part: Part) -> dict[str, Any]:
             if part.filename is not None:
                 out["filename"] = part.filename
         case ToolCall():
-            out = {"type": "tool-call", "toolCallId": part.id, "toolName": part.name, "input": part.input}
+            out = {"type": "tool-call", "toolCallId": part.id, "toolName": part.name, "input": plain(part.input)}
             if part.provider_executed is not None:
                 out["providerExecuted"] = part.provider_executed
             if part.pending:
                 out["pending"] = True
         case ToolResult():
-            output = {"type": part.output.type, "value": part.output.value}
+            output = {"type": part.output.type, "value": plain(part.output.value)}
             out = {"type": "tool-result", "toolCallId": part.call_id, "toolName": part.name, "output": output}
             if part.input is not UNSET:
-                out["input"] = part.input
+                out["input"] = plain(part.input)
     if part.options is not None:
         out["providerOptions"] = part.options
     return out

@@ -16,11 +16,16 @@ from typing import Any
 import msgspec
 
 from memory.errors import FieldError, InvalidInput
-from memory.messages.names import provider_id
-from memory.messages.prompt import Origin
+from memory.messages.typed import Body, typed_body
+from memory.messages.typed import origin_of as origin_of
+from memory.messages.values import JsonObject
+from memory.messages.values import write_json as write_json
 
 StoredMessage = dict[str, Any]
-"""`{"id", "role", "createdAt", "threadId", "resourceId", "type", "content": {...}}`; `content` is parsed."""
+"""`{"id", "role", "createdAt", "threadId", "resourceId", "type", "content": {...}}`; `content` is parsed.
+
+As a store loads them `content` is a `RowContent`, which a message list reads when somebody looks at the message.
+"""
 
 ROLES = ("user", "assistant", "system", "signal")
 RANKS = {"partial-call": 0, "call": 1, "approval-requested": 2, "approval-responded": 3}
@@ -28,7 +33,6 @@ RANKS |= {"result": 4, "output-error": 4, "output-denied": 4}
 UNREADABLE = "data-unreadable"
 DENIED = "Tool call was not approved by the user"
 
-_encoder = msgspec.json.Encoder()
 _HALF = re.compile("[\ud800-\udfff]")
 _HALF_OR_NUL = re.compile("[\ud800-\udfff\x00]")
 
@@ -48,6 +52,8 @@ def read_content(text: str | bytes) -> dict[str, Any]:
 
 def content_of(value: Any) -> dict[str, Any]:
     """The content object that a stored `content` value means; a text is the old format."""
+    if isinstance(value, JsonObject):
+        return value.value
     if isinstance(value, str):
         return {"format": 2, "content": value, "parts": [{"type": "text", "text": value}]}
     if isinstance(value, dict):
@@ -58,9 +64,37 @@ def content_of(value: Any) -> dict[str, Any]:
     }
 
 
-def write_json(value: Any) -> str:
-    """The one JSON text of a value, keys in their given order, big integers exact."""
-    return _encoder.encode(value).decode()
+_UNREAD = Body([])
+
+
+class RowContent(JsonObject):
+    """A content as a row's text. Nothing of it is read before it is asked for, so it costs a prompt little."""
+
+    __slots__ = ("_body", "_text")
+    _body: Body | None
+
+    def __init__(self, text: str | bytes) -> None:
+        self._text, self._body = text, _UNREAD
+
+    @property
+    def raw(self) -> msgspec.Raw:  # type: ignore[override]
+        return msgspec.Raw(self._text)
+
+    @property
+    def value(self) -> dict[str, Any]:
+        try:
+            return self._value
+        except AttributeError:
+            value = read_content(self._text)
+            self._value = value
+            return value
+
+    @property
+    def body(self) -> Body | None:
+        """The fields that a prompt is made of; None where only `value` tells them."""
+        if self._body is _UNREAD:
+            self._body = typed_body(self._text)
+        return self._body
 
 
 def parts_of(content: Mapping[str, Any]) -> list[dict[str, Any]]:
@@ -84,20 +118,6 @@ def rank_of(invocation: Mapping[str, Any]) -> int:
     """How far a tool invocation has come, from 0 to 4 (final); -1 for a state nobody knows."""
     state = invocation.get("state")
     return RANKS.get(state, -1) if isinstance(state, str) else -1
-
-
-def origin_of(content: Mapping[str, Any]) -> Origin | None:
-    """The stamp of a turn (`metadata.provider`, `protocol`, `modelId`), or None when it carries none."""
-    metadata = content.get("metadata")
-    if not isinstance(metadata, Mapping):
-        return None
-    provider = metadata.get("provider")
-    if not isinstance(provider, str) or not provider:
-        return None
-    protocol, model_id = metadata.get("protocol"), metadata.get("modelId")
-    if not isinstance(protocol, str):
-        protocol = provider if provider in ("openai-chat", "openai-responses") else ""
-    return Origin(provider_id(provider), protocol, model_id if isinstance(model_id, str) else "")
 
 
 def text_of(content: Mapping[str, Any]) -> str:

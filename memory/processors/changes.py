@@ -8,7 +8,7 @@ from typing import Any, Literal
 from msgspec import Struct
 from msgspec.structs import replace
 
-from memory.messages.prompt import Message, Part, Prompt, Text, ToolCall, ToolResult
+from memory.messages.prompt import Message, Part, Prompt, Reasoning, Text, ToolCall, ToolResult
 from memory.messages.stored import StoredMessage
 
 Loss = Literal["same", "reshaped", "reasoning hidden", "content lost"]
@@ -132,16 +132,13 @@ def place_changes(
 
 def brief(part: Part, *, limit: int = 300) -> Any:
     """A part as a short value for `before` and `after`."""
-    match part:
-        case Text():
-            return _cut(part.text, limit)
-        case ToolCall():
-            return {"call": part.id, "tool": part.name}
-        case ToolResult():
-            return {"result": part.call_id, "tool": part.name}
-        case _:
-            text = getattr(part, "text", None)
-            return _cut(text, limit) if isinstance(text, str) else {"file": getattr(part, "media_type", "")}
+    if isinstance(part, Text | Reasoning):
+        return _cut(part.text, limit)
+    if isinstance(part, ToolCall):
+        return {"call": part.id, "tool": part.name}
+    if isinstance(part, ToolResult):
+        return {"result": part.call_id, "tool": part.name}
+    return {"file": part.media_type}
 
 
 def _cut(text: str, limit: int) -> str:

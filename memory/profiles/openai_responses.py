@@ -64,7 +64,7 @@ PROFILE = Profile(
 
 _NULL = Fact("xai-null-field", "Wei-Shaw/sub2api#4237", "2026-09-01")
 
-_XAI = {"null-field": "xai-null-field", "blank-text": "xai-empty-content", "empty-message": "xai-empty-content"}
+_XAI = {"null-field": "xai-null-field", "blank-text": "xai-empty-content"}
 
 ELSEWHERE = tuple(
     replace(

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
+from functools import cache
 from typing import Any, Literal
 
 from msgspec import Struct
@@ -38,9 +39,17 @@ class IdFormat(Struct, frozen=True):
             return False
         if (self.longest and len(call_id) > self.longest) or (self.exactly and len(call_id) != self.exactly):
             return False
-        if self.refused_first and re.match(self.refused_first, call_id):
+        if self.refused_first and _pattern(self.refused_first).match(call_id):
             return False
-        return not (self.refused and re.search(self.refused, call_id))
+        return not (self.refused and _pattern(self.refused).search(call_id))
+
+    def fit_all(self, call_ids: Collection[str]) -> bool:
+        if self.refused_first or self.exactly or not self.may_be_empty:
+            return all(map(self.fits, call_ids))
+        if self.longest and max(map(len, call_ids), default=0) > self.longest:
+            return False
+        # A pattern of one character finds it in all of them at once.
+        return not (self.refused and _pattern(self.refused).search("".join(call_ids)))
 
     def forms(self, call_id: str) -> Iterator[str]:
         """Forms of an id in order of preference: plain, then with `_2`, `_3`. Too long: a hash, never a cut prefix."""
@@ -49,10 +58,10 @@ class IdFormat(Struct, frozen=True):
             while True:
                 yield _base62(call_id if number == 1 else f"{call_id}#{number}")[: self.exactly]
                 number += 1
-        plain = re.sub(self.refused, "_", call_id) if self.refused else call_id
+        plain = _pattern(self.refused).sub("_", call_id) if self.refused else call_id
         if not plain and not self.may_be_empty:
             plain = "_"
-        if self.refused_first and re.match(self.refused_first, plain):
+        if self.refused_first and _pattern(self.refused_first).match(plain):
             plain = f"_{plain}"
         if self.longest and len(plain) > self.longest:
             plain = "call_" + hashlib.sha256(call_id.encode("utf-8", "surrogatepass")).hexdigest()[:24]
@@ -63,6 +72,7 @@ class IdFormat(Struct, frozen=True):
             number += 1
 
 
+_pattern = cache(re.compile)
 _DIGITS = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 
 

@@ -38,13 +38,14 @@ from memory.messages.prompt import (
     is_url,
     raw_block,
 )
-from memory.messages.stored import write_json
+from memory.messages.values import as_written, write_json
 from memory.providers.anthropic_stream import MessageReader
 from memory.providers.classify import classify
 from memory.providers.shared import (
     NOTHING,
     Landed,
     Places,
+    Run,
     Wire,
     as_dict,
     bare,
@@ -154,10 +155,12 @@ def encode_request(prompt: Prompt, settings: Settings, *, provider: str) -> Enco
     system: list[Wire] = []
     messages: list[Wire] = []
     landed: list[Landed] = []
-    content: list[Wire] = []
+    runs: list[Run] = []
+    content: list[Any] = []
     previous: Message | None = None
     for i, message in enumerate(prompt.messages):
-        if message.role == "system":
+        role = message.role
+        if role == "system":
             if messages:
                 raise EncodingError("system messages stand before all others", place=f"messages[{i}]")
             landed.append((i, 0, len(system), "system", -1))
@@ -167,21 +170,28 @@ def encode_request(prompt: Prompt, settings: Settings, *, provider: str) -> Enco
         # Options and parted messages are rare: most messages take the short way.
         if previous is None or not ((options or message.parted) and _continues(message, previous, options)):
             content = []
-            said: Wire = _Message("assistant" if message.role == "assistant" else "user", content)
+            said: Wire = _Message("assistant" if role == "assistant" else "user", content)
             if options:
                 said = _with_role_and_extra(message, content, options)
             messages.append(said)
-        number, start = len(messages) - 1, len(content)
-        landed.append((i, -1, number, "", -1))
-        for j, part in enumerate(message.parts):
-            block = _BLOCKS[type(part)](part, message.role, i, j)
+        number, start, parts = len(messages) - 1, len(content), message.parts
+        for j, part in enumerate(parts):
+            if type(part) is Text and not part.options:
+                content.append(_Text(part.text))
+                continue
+            block = _BLOCKS[type(part)](part, role, i, j)
             if block is not None:
-                landed.append((i, j, number, "content", len(content)))
                 content.append(block)
+        if len(content) == start + len(parts) and parts:
+            runs.append((i, number, start, len(parts)))
+        else:
+            landed.append((i, -1, number, "", -1))
+            kept = (j for j, part in enumerate(parts) if _BLOCKS[type(part)](part, role, i, j) is not None)
+            landed += ((i, j, number, "content", place) for place, j in enumerate(kept, start))
         if (marker := options.get("cacheControl")) is not None and len(content) > start:
             content[-1] = {"cache_control": marker, **as_dict(content[-1])}
         previous = message
-    return Encoded("/messages", encode_body(_body(system, messages, settings)), Places(landed))
+    return Encoded("/messages", encode_body(_body(system, messages, settings)), Places(landed, runs))
 
 
 def as_stream(encoded: Encoded, *, provider: str) -> Encoded:
@@ -272,6 +282,8 @@ def _text(part: Text, role: str, i: int, j: int) -> Wire | None:
     """The block of a text; None for one that only another protocol's namespace could say and that has no text."""
     if not part.options:
         return _Text(part.text)
+    if part.text and NAMESPACE not in part.options:
+        return _Text(part.text)
     if (block := raw_block(part, NAMESPACE)) is not None:
         return dict(block)
     if not part.text and holds_raw_block(part):
@@ -289,7 +301,9 @@ def _marker(options: Mapping[str, Any], mine: str, others: str) -> Any:
 def _call(part: ToolCall, role: str, i: int, j: int) -> Wire:
     if role != "assistant":
         raise refuse(part, role, f"messages[{i}].content[{j}]")
-    options = own(part.options, NAMESPACE) if part.options else NOTHING
+    if not part.options and not part.provider_executed:
+        return _ToolUse(part.id, part.name, as_written(part.input))
+    options = own(part.options, NAMESPACE)
     marker = _marker(options, "cacheOnCall", "cacheOnResult")
     further = mapping(options.get("call"))
     kind = further.get("type") or ("server_tool_use" if part.provider_executed else "tool_use")
@@ -300,6 +314,8 @@ def _call(part: ToolCall, role: str, i: int, j: int) -> Wire:
 
 
 def _result(part: ToolResult, role: str, i: int, j: int) -> Wire:
+    if not part.options and part.output.type == "json" and role != "assistant":
+        return _ToolResult(part.call_id, write_json(part.output.value))
     options = own(part.options, NAMESPACE) if part.options else NOTHING
     marker = _marker(options, "cacheOnResult", "cacheOnCall")
     further = mapping(options.get("result"))

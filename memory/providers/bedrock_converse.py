@@ -47,7 +47,7 @@ from memory.messages.prompt import (
     holds_raw_block,
     raw_block,
 )
-from memory.messages.stored import write_json
+from memory.messages.values import JsonObject, as_written, write_json
 from memory.providers.bedrock_media import KINDS, NAMESPACE, file_of, media_block
 from memory.providers.bedrock_stream import Assembly
 from memory.providers.classify import classify
@@ -169,10 +169,10 @@ def encode_request(prompt: Prompt, settings: Settings, *, provider: str) -> Enco
             content = []
             said = _Message("assistant" if message.role == "assistant" else "user", content)
             messages.append(with_extra(said, options.get("extra")) if options else said)
-        number = len(messages) - 1
+        number, role = len(messages) - 1, message.role
         landed.append((i, -1, number, "", -1))
         for j, part in enumerate(message.parts):
-            block = _BLOCKS[type(part)](part, message.role, i, j)
+            block = _BLOCKS[type(part)](part, role, i, j)
             if block is not None:
                 landed.append((i, j, number, "content", len(content)))
                 content.append(block)
@@ -303,21 +303,22 @@ def _text(part: Text, role: str, i: int, j: int) -> Wire | None:
 
 
 def _call(part: ToolCall, role: str, i: int, j: int) -> Wire:
-    place = f"messages[{i}].content[{j}]"
     if role != "assistant":
-        raise refuse(part, role, place)
+        raise refuse(part, role, f"messages[{i}].content[{j}]")
     further = mapping(own(part.options, NAMESPACE).get("call")) if part.options else NOTHING
     if part.provider_executed and "type" not in further:
-        raise EncodingError("a call that another provider ran itself", place=place)
-    return _ToolUse(with_extra(_Use(part.id, part.name, part.input), further))
+        raise EncodingError("a call that another provider ran itself", place=f"messages[{i}].content[{j}]")
+    return _ToolUse(with_extra(_Use(part.id, part.name, as_written(part.input)), further))
 
 
 def _result(part: ToolResult, role: str, i: int, j: int) -> Wire:
-    place = f"messages[{i}].content[{j}]"
+    output = part.output
+    if not part.options and role != "assistant" and type(output.value) is JsonObject and output.type == "json":
+        return _ToolResult(_Result(part.call_id, [{"json": output.value.raw}]))
     options = own(part.options, NAMESPACE) if part.options else NOTHING
     if role == "assistant" and options.get("isHosted") is not True:
+        place = f"messages[{i}].content[{j}]"
         raise EncodingError("a result that another provider's tool gave has no block here", place=place)
-    output = part.output
     content: list[Wire]
     match output.value:
         case list() as items if output.type == "content":

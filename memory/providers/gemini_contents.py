@@ -187,6 +187,10 @@ def encode_request(prompt: Prompt, settings: Settings, *, provider: str) -> Enco
         parts = lists[number]
         landed.append((i, -1, number, "", -1))
         for j, part in enumerate(message.parts):
+            if type(part) is Text and not part.options:
+                landed.append((i, j, number, "parts", len(parts)))
+                parts.append(_Text(part.text))
+                continue
             wire = _PARTS[type(part)](part, message.role, f"messages[{i}].content[{j}]", unnamed)
             if wire is not None:
                 landed.append((i, j, number, "parts", len(parts)))

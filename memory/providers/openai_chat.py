@@ -41,7 +41,7 @@ from memory.messages.prompt import (
     is_url,
     raw_block,
 )
-from memory.messages.stored import write_json
+from memory.messages.values import JsonObject, write_json
 from memory.providers.classify import classify
 from memory.providers.entries import ProviderEntry, entry_for
 from memory.providers.openai_chat_stream import CompletionReader
@@ -167,29 +167,26 @@ def encode_request(prompt: Prompt, settings: Settings, *, provider: str) -> Enco
     messages: list[Wire] = []
     landed: list[Landed] = []
     for i, message in enumerate(prompt.messages):
+        role, number = message.role, len(messages)
         options = own(message.options, NAMESPACE) if message.options else NOTHING
-        match message.role:
-            case "system":
-                if options.get("joined") is True and i and prompt.messages[i - 1].role == "system":
-                    messages[-1] = _joined(messages[-1], message, options)
-                else:
-                    messages.append(_system(message, options))
-                landed.append((i, 0, len(messages) - 1, "", -1))
-            case "user":
-                landed.append((i, -1, len(messages), "", -1))
-                content = _user_content(message, entry, i, len(messages), landed)
-                role = options.get("role") if options and options.get("role") in ("system", "developer") else "user"
-                said = _Message(str(role), content)
-                messages.append(with_extra(said, options.get("extra")) if options else said)
-            case "assistant":
-                landed.append((i, -1, len(messages), "", -1))
-                messages.append(_assistant(message, entry, i, len(messages), landed))
-            case "tool":
-                for j, part in enumerate(message.parts):
-                    if not isinstance(part, ToolResult):
-                        raise refuse(part, "tool", f"messages[{i}].content[{j}]")
-                    landed.append((i, j, len(messages), "", -1))
-                    messages.append(_tool_message(part, entry, i, j))
+        if role == "assistant":
+            messages.append(_assistant(message, entry, i, number, landed))
+        elif role == "tool":
+            for j, part in enumerate(message.parts):
+                if not isinstance(part, ToolResult):
+                    raise refuse(part, "tool", f"messages[{i}].content[{j}]")
+                landed.append((i, j, len(messages), "", -1))
+                messages.append(_tool_message(part, entry, i, j))
+        elif role == "user":
+            content = _user_content(message, entry, i, number, landed)
+            said = _Message(str(options["role"]) if options.get("role") in ("system", "developer") else "user", content)
+            messages.append(with_extra(said, options.get("extra")) if options else said)
+        else:
+            if options.get("joined") is True and i and prompt.messages[i - 1].role == "system":
+                messages[-1] = _joined(messages[-1], message, options)
+            else:
+                messages.append(_system(message, options))
+            landed.append((i, 0, len(messages) - 1, "", -1))
     return Encoded("/chat/completions", encode_body(_body(messages, settings, entry)), Places(landed))
 
 
@@ -321,6 +318,7 @@ def _user_content(
         landed.append((i, 0, number, "content", -1))
         return only.text
     content: list[Wire] = []
+    landed.append((i, -1, number, "", -1))
     start = len(landed)
     for j, part in enumerate(parts):
         if not isinstance(part, Text | File):
@@ -376,6 +374,7 @@ def _assistant(message: Message, entry: ProviderEntry, i: int, number: int, land
     if len(parts) == 1 and isinstance(only := parts[0], Text) and not only.options and not message.options:
         landed.append((i, 0, number, "content", -1))
         return _Message("assistant", only.text)
+    landed.append((i, -1, number, "", -1))
     content: list[Wire] = []
     first = 0  # the place of the first text among those landed
     calls: list[Wire] = []
@@ -383,38 +382,39 @@ def _assistant(message: Message, entry: ProviderEntry, i: int, number: int, land
     refusal: str | UnsetType = UNSET
     extra: dict[str, Any] = dict(mapping(own(message.options, NAMESPACE).get("extra"))) if message.options else {}
     for j, part in enumerate(parts):
-        match part:
-            case Text() if part.options and own(part.options, NAMESPACE).get("refusal") is True:
+        if isinstance(part, Text):
+            if part.options and own(part.options, NAMESPACE).get("refusal") is True:
                 landed.append((i, j, number, "refusal", -1))
                 refusal = part.text if refusal is UNSET else f"{refusal}\n{part.text}"
-            case Text():
-                if (block := _content_part(part, entry, i, j)) is not None:
-                    first = first if content else len(landed)
-                    landed.append((i, j, number, "content", len(content)))
-                    content.append(block)
-            case Reasoning():
-                mine = own(part.options, entry.id) if part.options else NOTHING
-                if chunk := mapping(mine.get("block")):
-                    landed.append((i, j, number, "content", len(content)))
-                    content.append(dict(chunk))
-                    continue
-                extra |= mapping(mine.get("extra"))
-                if field := _reasoning_field(mine, entry):
-                    landed.append((i, j, number, field, -1))
-                    reasoning.setdefault(field, []).append(part.text)
-            case ToolCall(provider_executed=executed) if not executed:
-                landed.append((i, j, number, "tool_calls", len(calls)))
-                calls.append(_call(part, i, j))
-            case ToolCall():
+            elif (block := _content_part(part, entry, i, j)) is not None:
+                first = first if content else len(landed)
+                landed.append((i, j, number, "content", len(content)))
+                content.append(block)
+        elif isinstance(part, ToolCall):
+            if part.provider_executed:
                 raise EncodingError("a call that a provider ran itself", place=f"messages[{i}].content[{j}]")
-            case _:
-                raise refuse(part, "assistant", f"messages[{i}].content[{j}]")
+            landed.append((i, j, number, "tool_calls", len(calls)))
+            calls.append(_call(part, i, j))
+        elif isinstance(part, Reasoning):
+            mine = own(part.options, entry.id) if part.options else NOTHING
+            if chunk := mapping(mine.get("block")):
+                landed.append((i, j, number, "content", len(content)))
+                content.append(dict(chunk))
+                continue
+            extra |= mapping(mine.get("extra"))
+            if field := _reasoning_field(mine, entry):
+                landed.append((i, j, number, field, -1))
+                reasoning.setdefault(field, []).append(part.text)
+        else:
+            raise refuse(part, "assistant", f"messages[{i}].content[{j}]")
     said: str | list[Wire] | None = content
     if (text := _only_text(content)) is not None:
         landed[first] = (*landed[first][:4], -1)
         said = text
     elif not content:
         said = None if entry.null_content and (calls or refusal is not UNSET) else ""
+    if not reasoning and not extra:
+        return _Assistant("assistant", said, refusal, tool_calls=calls or UNSET)
     thoughts = {field: "\n".join(texts) for field, texts in reasoning.items()}
     return with_extra(_Assistant("assistant", said, refusal, tool_calls=calls or UNSET, **thoughts), extra)
 
@@ -425,7 +425,9 @@ def _reasoning_field(mine: Mapping[str, Any], entry: ProviderEntry) -> str:
 
 
 def _call(part: ToolCall, i: int, j: int) -> Wire:
-    options = own(part.options, NAMESPACE) if part.options else NOTHING
+    if not part.options and type(part.input) is JsonObject:
+        return _Call(part.id, _Function(part.name, part.input.text))
+    options = own(part.options, NAMESPACE)
     if options.get("custom") is True and isinstance(part.input, str):
         return with_extra(_CustomCall(part.id, _FreeText(part.name, part.input)), options.get("callExtra"))
     is_raw = options.get("rawArguments") is True and isinstance(part.input, str)
@@ -439,6 +441,8 @@ def _call(part: ToolCall, i: int, j: int) -> Wire:
 
 def _tool_message(part: ToolResult, entry: ProviderEntry, i: int, j: int) -> Wire:
     value = part.output.value
+    if not part.options and type(value) is JsonObject:
+        return _ToolMessage("tool", part.call_id, value.text)
     content: str | list[Wire]
     if part.output.type == "content":
         place = f"messages[{i}].content[{j}]"

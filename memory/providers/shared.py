@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
-import msgspec
 from msgspec import UNSET, Struct
 
 from memory.errors import EncodingError, InvalidInput, ProviderError
 from memory.messages.prompt import Options, Part
-from memory.messages.stored import write_json
+from memory.messages.values import encode_json, write_json
 from memory.providers.classify import classify
 
 Wire = Struct | dict[str, Any]
@@ -21,16 +20,26 @@ Wire = Struct | dict[str, Any]
 Landed = tuple[int, int, int, str, int]
 """Where a part landed: message and part of the prompt, message of the body, what it is there, its number (-1: none)."""
 
+Run = tuple[int, int, int, int]
+"""The same for all parts of one message, which landed as its content: messages as above, first number, how many."""
+
 NOTHING: Mapping[str, Any] = {}
-_encoder = msgspec.json.Encoder()
 _DATA_URI = re.compile(r"data:([^;,]*)[^,]*?(;base64)?,")
 
 
 class Places(Mapping[tuple[int, int], str]):
     """JSON pointers of all parts, written out when first asked for: most requests are sent without a look at them."""
 
-    def __init__(self, landed: list[Landed], *, system: str = "/system", messages: str = "/messages") -> None:
+    def __init__(
+        self,
+        landed: list[Landed],
+        runs: Sequence[Run] = (),
+        *,
+        system: str = "/system",
+        messages: str = "/messages",
+    ) -> None:
         self._landed = landed
+        self._runs = runs
         self._system = system
         self._messages = messages
 
@@ -45,6 +54,10 @@ class Places(Mapping[tuple[int, int], str]):
             out.setdefault((i, -1), whole)
             if j >= 0:
                 out[i, j] = pointer
+        for i, number, first, count in self._runs:
+            out.setdefault((i, -1), f"{self._messages}/{number}")
+            for j in range(count):
+                out[i, j] = f"{self._messages}/{number}/content/{first + j}"
         return out
 
     def __getitem__(self, key: tuple[int, int]) -> str:
@@ -59,13 +72,15 @@ class Places(Mapping[tuple[int, int], str]):
 
 def own(options: Options | None, namespace: str) -> Mapping[str, Any]:
     """What these options hold for `namespace`; an empty mapping when nothing."""
-    value = options.get(namespace) if options else None
-    return value if isinstance(value, dict | Mapping) else NOTHING
+    return mapping(options.get(namespace)) if options else NOTHING
 
 
 def mapping(value: Any) -> Mapping[str, Any]:
     """The value when it is an object, else an empty one."""
-    return value if isinstance(value, dict | Mapping) else NOTHING
+    # Nothing and a dict are nearly all there is; the general question costs ten times as much.
+    if value is None:
+        return NOTHING
+    return value if type(value) is dict or isinstance(value, Mapping) else NOTHING
 
 
 def extra_keys(value: Mapping[str, Any], *known: str) -> dict[str, Any]:
@@ -110,7 +125,7 @@ def bare(media_type: str, data: str) -> tuple[str, str]:
 def encode_body(body: Mapping[str, Any]) -> bytes:
     """The bytes of a body. Raises EncodingError when a text holds half a surrogate pair or a value is no JSON."""
     try:
-        return _encoder.encode(body)
+        return encode_json(body)
     except (UnicodeError, TypeError, ValueError, RecursionError) as error:
         raise EncodingError(f"the request can't be written as JSON: {error}") from error
 

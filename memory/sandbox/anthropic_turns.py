@@ -10,7 +10,7 @@ from typing import Any
 from msgspec import Struct
 
 from memory.sandbox.anthropic_models import is_sealed, model_family, own_signature, text_digest, thinking_on, version
-from memory.sandbox.images import longest_side
+from memory.sandbox.pictures import MOST_PIXELS, picture_of, too_long
 from memory.sandbox.wire import Refused
 
 _CACHE_MARKERS = 4
@@ -20,10 +20,11 @@ def check_conversation(body: dict[str, Any]) -> None:
     """Raises Refused for the first fault that shows only when the messages are seen together."""
     _check_roles(body)
     _check_markers(body)
-    _check_images(body["messages"])
     _check_texts(body)
     _check_pairs(body["messages"])
     _check_server_pairs(body["messages"])
+    _check_tools(body)
+    _check_pictures(body["messages"])
     _check_thinking(body)
     _check_end(body)
 
@@ -58,28 +59,6 @@ def _check_texts(body: dict[str, Any]) -> None:
             raise Refused("messages: text content blocks must be non-empty")
         if block["type"] == "text" and not block["text"].strip():
             raise Refused("messages: text content blocks must contain non-whitespace text")
-
-
-def _check_images(messages: list[dict[str, Any]]) -> None:
-    """Images are measured; among more than 20 of them less is taken."""
-    sides: list[tuple[str, int]] = []
-    for index, message in enumerate(messages):
-        for at, block in enumerate(_blocks(message)):
-            place = f"messages.{index}.content.{at}"
-            given = block.get("content") if block["type"] == "tool_result" else None
-            inner = given if isinstance(given, list) else []
-            found = [(f"{place}.tool_result.content.{k}", item) for k, item in enumerate(inner)] or [(place, block)]
-            for where, image in found:
-                if image["type"] == "image":
-                    source = image["source"]
-                    sides.append((where, longest_side(source["data"]) if source["type"] == "base64" else 0))
-    for where, side in sides:
-        for limit, words in ((8000, ""), (2000, " for many-image requests")):
-            if side > limit and (limit == 8000 or len(sides) > 20):
-                raise Refused(
-                    f"{where}.image.source.base64.data: At least one of the image dimensions exceed max allowed"
-                    f" size{words}: {limit} pixels"
-                )
 
 
 def _check_roles(body: dict[str, Any]) -> None:
@@ -205,6 +184,47 @@ def _check_server_pairs(messages: list[dict[str, Any]]) -> None:
                             f" {block['tool_use_id']}. Each `{kind}` block must have a corresponding `{partner}` block"
                             " before it."
                         )
+
+
+def _check_tools(body: dict[str, Any]) -> None:
+    """Claude 3 and 3.5 want tools declared where they read of calls; later models are known to do without."""
+    if body.get("tools") or version(body["model"]) >= (3, 7):
+        return
+    if any(block["type"] in ("tool_use", "tool_result") for message in body["messages"] for block in _blocks(message)):
+        raise Refused("Requests which include `tool_use` or `tool_result` blocks must define tools")
+
+
+def _check_pictures(messages: list[dict[str, Any]]) -> None:
+    """Pictures in base64 are what they are said to be, and within the limits of pixels."""
+    found = list(_pictures(messages))
+    for place, source in found:
+        shown = picture_of(source["data"])
+        if shown is None:
+            continue
+        if shown.media_type != source["media_type"]:
+            raise Refused(
+                f"{place}.source.base64.data: The image was specified using the {source['media_type']} media type, but"
+                f" the image appears to be a {shown.media_type} image"
+            )
+        if limit := too_long(shown, len(found)):
+            of_many = " for many-image requests" if limit < MOST_PIXELS else ""
+            raise Refused(
+                f"{place}.source.base64.data: At least one of the image dimensions exceed max allowed size{of_many}:"
+                f" {limit} pixels"
+            )
+
+
+def _pictures(messages: list[dict[str, Any]]) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Place and source of every picture that is sent in base64."""
+    for index, message in enumerate(messages):
+        for at, block in enumerate(_blocks(message)):
+            place, inner = f"messages.{index}.content.{at}", [block]
+            if block["type"] == "tool_result" and isinstance(block.get("content"), list):
+                place, inner = f"{place}.tool_result.content", block["content"]
+            for k, one in enumerate(inner):
+                if one["type"] == "image" and one["source"]["type"] == "base64":
+                    where = place if one is block else f"{place}.{k}"
+                    yield f"{where}.image", one["source"]
 
 
 def _check_thinking(body: dict[str, Any]) -> None:

@@ -12,6 +12,7 @@ from typing import Any
 from memory.sandbox.anthropic_models import is_sealed, model_family, own_signature, text_digest
 from memory.sandbox.bedrock_blocks import check_request, malformed
 from memory.sandbox.openai_chat import bearer
+from memory.sandbox.pictures import MOST_PIXELS, picture_of, too_long
 from memory.sandbox.wire import BadJson, Refused, words
 
 _MAKERS = words(
@@ -91,6 +92,7 @@ def _check(body: Any) -> None:
     _check_reasoning(messages, model_id)
     if maker(model_id) == "anthropic":
         _check_cache_points(body)
+        _check_pictures(messages)
 
 
 def _blocks(messages: list[dict[str, Any]]) -> Iterator[tuple[int, int, dict[str, Any]]]:
@@ -228,3 +230,28 @@ def _check_cache_points(body: dict[str, Any]) -> None:
             "The model returned the following errors: A maximum of "
             f"{_CACHE_POINTS} blocks with cache_control may be provided. Found {count}."
         )
+
+
+def _check_pictures(messages: list[dict[str, Any]]) -> None:
+    """What Claude says of a picture that is not what its format says, or too long on a side."""
+    found = [
+        (f"messages.{index}.content.{at}", image)
+        for index, at, block in _blocks(messages)
+        for inner in (block, *block.get("toolResult", {}).get("content", ()))
+        if (image := inner.get("image")) is not None and isinstance(image["source"].get("bytes"), str)
+    ]
+    for place, image in found:
+        shown, named = picture_of(image["source"]["bytes"]), f"image/{image['format']}"
+        if shown is None:
+            continue
+        said = f"The model returned the following errors: {place}.image.source.base64.data: "
+        if shown.media_type != named:
+            raise Refused(
+                f"{said}The image was specified using the {named} media type, but the image appears to be a"
+                f" {shown.media_type} image"
+            )
+        if limit := too_long(shown, len(found)):
+            of_many = " for many-image requests" if limit < MOST_PIXELS else ""
+            raise Refused(
+                f"{said}At least one of the image dimensions exceed max allowed size{of_many}: {limit} pixels"
+            )

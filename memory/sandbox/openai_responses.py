@@ -227,6 +227,8 @@ def _check_item(item: dict[str, Any], place: str, *, has_own_ids: bool) -> None:
     if kind == "reasoning":
         if not isinstance(item.get("summary"), list):
             raise _missing(f"{place}.summary")
+        if has_own_ids and not item.get("id") and not item.get("encrypted_content"):
+            raise _missing(f"{place}.id")
         sealed = item.get("encrypted_content")
         if has_own_ids and isinstance(sealed, str) and not sealed.startswith("gAAAA"):
             shown = f"{sealed[:4]}...{sealed[-4:]}"

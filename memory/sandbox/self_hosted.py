@@ -7,6 +7,7 @@ documentation and errors reported by client projects; last seen September 2026.
 import json
 import re
 from collections.abc import Mapping
+from itertools import pairwise
 from typing import Any
 
 import msgspec
@@ -19,6 +20,7 @@ _ROLES = ("system", "developer", "user", "assistant", "tool")
 _SHAPE = Shape(roles=_ROLES)
 _SYSTEM_FIRST = re.compile(r"qwen-?3\.[5-9]|llama|gemma", re.I)
 _ALTERNATING = re.compile(r"mistral|mixtral|gemma|llama-?2", re.I)
+_BRIDGED = re.compile(r"devstral", re.I)
 _REASONING_MODEL = re.compile(r"gpt-oss|qwen-?3|deepseek-r1|magistral", re.I)
 
 
@@ -44,6 +46,8 @@ def check_vllm(body: Any) -> None:
     roles = [message["role"] for message in messages]
     if _SYSTEM_FIRST.search(model_id) and "system" in roles[1:]:
         raise Refused("System message must be at the beginning.", kind="BadRequestError")
+    if _BRIDGED.search(model_id):
+        _check_bridges(roles)
     if _ALTERNATING.search(model_id):
         _check_alternation(messages)
 
@@ -100,3 +104,10 @@ def _check_alternation(messages: list[dict[str, Any]]) -> None:
                 " user/assistant/user/assistant/...",
                 kind="BadRequestError",
             )
+
+
+def _check_bridges(roles: list[str]) -> None:
+    """The template of Mistral's coding models takes nobody but the assistant behind a tool."""
+    for before, role in pairwise(roles):
+        if before == "tool" and role in ("user", "system"):
+            raise Refused(f"Unexpected role '{role}' after role 'tool'", kind="BadRequestError")

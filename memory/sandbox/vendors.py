@@ -123,6 +123,7 @@ _GEMINI = Vendor(
     errors="gemini",
     streams=False,
 )
+_GEMINI_STREAM = ("/{_version}/models/{model}:streamGenerateContent",)
 _VERTEX = replace(
     _GEMINI,
     paths=("/{_place}/models/{model}:generateContent",),
@@ -155,21 +156,21 @@ _INVOKE = replace(
     events=bedrock_invoke.events,
 )
 
+_ANTHROPIC = Vendor(
+    paths=("/v1/messages",),
+    authorise=anthropic.authorise,
+    bad_json=anthropic.bad_json,
+    failure=anthropic.failure,
+    check=anthropic.check,
+    reply=anthropic_reply.reply,
+    events=anthropic_reply.events,
+    error_body=anthropic.error_body,
+    request_id_header="request-id",
+    errors="anthropic",
+)
+
 _LISTED: dict[str, tuple[Vendor, ...]] = {
-    "anthropic": (
-        Vendor(
-            paths=("/v1/messages",),
-            authorise=anthropic.authorise,
-            bad_json=anthropic.bad_json,
-            failure=anthropic.failure,
-            check=anthropic.check,
-            reply=anthropic_reply.reply,
-            events=anthropic_reply.events,
-            error_body=anthropic.error_body,
-            request_id_header="request-id",
-            errors="anthropic",
-        ),
-    ),
+    "anthropic": (_ANTHROPIC,),
     "openai": (_OPENAI_CHAT, _RESPONSES),
     "azure": (
         _AZURE_RESPONSES,
@@ -188,7 +189,7 @@ _LISTED: dict[str, tuple[Vendor, ...]] = {
     ),
     "gemini": (
         _GEMINI,
-        replace(_GEMINI, paths=("/{_version}/models/{model}:streamGenerateContent",), streams=True),
+        replace(_GEMINI, paths=_GEMINI_STREAM, streams=True),
         _chat(
             plain_hosts,
             "/v1beta/openai/chat/completions",
@@ -340,6 +341,11 @@ _LISTED: dict[str, tuple[Vendor, ...]] = {
             manner=Manner("reasoning_content", plain_hosts.is_reasoning),
         ),
         replace(_HOSTED_RESPONSES, paths=("/responses", "/v1/responses", "/{_base}/responses")),
+        # Gateways that speak a maker's own protocol in front of its models.
+        _ANTHROPIC,
+        replace(_GEMINI, authorise=gemini.authorise_token),
+        replace(_GEMINI, paths=_GEMINI_STREAM, authorise=gemini.authorise_token, streams=True),
+        _CONVERSE,
     ),
 }
 VENDORS = {provider: listed[0] for provider, listed in _LISTED.items()}

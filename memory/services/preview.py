@@ -89,11 +89,11 @@ def preview(
         system, read, read_from = _as_imported(given)
     elif imported is not None:
         read_from = (imported[0], "")
-        system, read, stored = _decoded(imported)
+        system, read, stored = decoded_body(imported)
         listed.add(stored[-last:] if last else stored, "memory")
     else:
         system = []
-        listed.add(_checked(messages or []), "memory")
+        listed.add(checked_messages(messages or []), "memory")
     if agent is not None:
         system = [agent.instructions] if agent.instructions else []
     for text in system:
@@ -188,7 +188,7 @@ class _Window:
         return self._storage.load_messages(thread_id, resource_id, last=min(limits) if limits else None)
 
 
-def _checked(messages: Sequence[Mapping[str, Any]]) -> Sequence[Mapping[str, Any]]:
+def checked_messages(messages: Sequence[Mapping[str, Any]]) -> Sequence[Mapping[str, Any]]:
     """The messages, each with an id. Raises InvalidInput with every place that does not fit."""
     errors = []
     out = []
@@ -202,7 +202,8 @@ def _checked(messages: Sequence[Mapping[str, Any]]) -> Sequence[Mapping[str, Any
     return out
 
 
-def _decoded(imported: tuple[str, Mapping[str, Any]]) -> tuple[list[str], Settings, list[StoredMessage]]:
+def decoded_body(imported: tuple[str, Mapping[str, Any]]) -> tuple[list[str], Settings, list[StoredMessage]]:
+    """System texts, settings and stored messages of a provider's own request body. Raises InvalidInput."""
     protocol, body = imported
     if not isinstance(body, Mapping):
         raise InvalidInput("expected a request body", field="body")

@@ -42,6 +42,7 @@ ROUTES = {
     ("GET", "/runs"): "read",
     ("GET", "/runs/{run_id}"): "read",
     ("POST", "/preview"): "read",
+    ("POST", "/check"): "read",
 }
 
 

@@ -1,3 +1,4 @@
+import copy
 from typing import Any
 
 import pytest
@@ -274,7 +275,7 @@ class TestVersions:
     def repaired(self) -> Thread:
         thread = make_thread()
         add_messages(thread, text("the first text"))
-        stored = DjangoStorage().load_messages(thread.id, None, last=None)
+        stored = copy.deepcopy(DjangoStorage().load_messages(thread.id, None, last=None))
         stored[0]["content"]["parts"][0]["text"] = "the second text"
         DjangoStorage(written_by="somebody").repair_messages(stored, rule="any-blank-text", reason="a good reason")
         return thread

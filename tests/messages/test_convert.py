@@ -3,9 +3,13 @@
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
 
 from memory.messages.convert import to_prompt
-from memory.messages.prompt import prompt_to_json
+from memory.messages.prompt import ToolCall, ToolResult, prompt_to_json
+from memory.messages.stored import RowContent
+from memory.messages.values import write_json
+from tests import strategies
 from tests.messages.build import message, text, thought, tool, user
 
 STEP = {"type": "step-start"}
@@ -216,3 +220,50 @@ class TestSplitting:
         before = repr(rows)
         to_prompt(rows)
         assert repr(rows) == before
+
+
+def as_rows(rows: list[Any]) -> list[Any]:
+    """The same messages as a database gives them: contents as text."""
+    return [{**row, "content": RowContent(write_json(row["content"]))} for row in rows]
+
+
+ODD = [
+    {"format": 2, "parts": [text("a"), None, 5, {"type": 5}, {"text": "b"}]},
+    {"format": 2, "parts": [{"type": "text", "text": 5}, {"type": "text"}, {"type": "text", "text": None}]},
+    {"format": 2, "parts": [{"type": "reasoning", "details": "odd"}, {"type": "reasoning", "reasoning": "r"}]},
+    {"format": 2, "parts": [{"type": "tool-invocation", "toolInvocation": "odd"}, {"type": "data-x", "data": [1]}]},
+    {"format": 2, "parts": [{"type": "tool-invocation", "toolInvocation": {"toolCallId": 5, "state": "call"}}]},
+    {"format": 2, "parts": [{**text("a"), "providerMetadata": ["odd"]}], "metadata": {"provider": 5}},
+    {"format": 2, "parts": [], "content": "beside", "metadata": "odd"},
+    {"format": 2, "parts": [{"type": "file", "data": 5}, {"type": "file", "url": "https://x.invalid/a"}]},
+    {"format": 2, "parts": "odd", "content": ["odd"], "toolInvocations": [tool("c1")["toolInvocation"], 5]},
+    {"content": "old", "reasoning": "r", "experimental_attachments": [{"url": "https://x.invalid/a.png"}, 5]},
+    "a bare text",
+    ["no content"],
+]
+
+
+class TestRows:
+    @settings(max_examples=200, deadline=None)
+    @given(rows=strategies.threads())
+    def test_make_the_prompt_that_their_values_make(self, rows: Any) -> None:
+        assert to_prompt(as_rows(rows)) == to_prompt(rows)
+
+    @pytest.mark.parametrize("content", ODD)
+    @pytest.mark.parametrize("role", ["user", "assistant"])
+    def test_may_hold_anything(self, content: Any, role: str) -> None:
+        rows = [{"id": "m", "role": role, "content": content}]
+        assert to_prompt(as_rows(rows)) == to_prompt(rows)
+
+    def test_that_are_no_json_make_no_prompt_and_no_error(self) -> None:
+        assert to_prompt([{"id": "m", "role": "user", "content": RowContent("{")}, user()]) == to_prompt([user()])
+
+    def test_keep_arguments_and_results_as_they_are_spelt(self) -> None:
+        spelt = '{"b": 1E400, "a": 1.50, "n": 123456789012345678901234567890}'
+        part = f'{{"toolCallId": "c", "toolName": "f", "state": "result", "args": {spelt}, "result": {spelt}}}'
+        content = RowContent(f'{{"parts": [{{"type": "tool-invocation", "toolInvocation": {part}}}]}}')
+        (asked, answered) = to_prompt([{"id": "m", "role": "assistant", "content": content}]).messages
+        assert (
+            isinstance(call := asked.parts[0], ToolCall) and write_json({"input": call.input}) == f'{{"input":{spelt}}}'
+        )
+        assert isinstance(result := answered.parts[0], ToolResult) and write_json(result.output.value) == spelt

@@ -434,18 +434,13 @@ class TestLife:
                 while len(sandbox.requests("openai")) < 50 and time.monotonic() < deadline:
                     arrived.wait(0.01)
                 assert len(sandbox.requests("openai")) == 50
-                started = time.monotonic()
                 response = client.post(PATHS["openai"], json=body, headers=HEADERS["openai"])
-                took_s = time.monotonic() - started
+                assert not any(future.done() for future in waiting)
             finally:
-                stopping = time.monotonic()
                 sandbox.stop()
-                stop_s = time.monotonic() - stopping
             endings = {future.result(timeout=5) for future in waiting}
 
         assert response.status_code == 200
-        assert took_s < 0.5
-        assert stop_s < 1
         assert "answered" not in endings
         with pytest.raises(httpx.ConnectError):
             httpx.get(sandbox.url, trust_env=False)

@@ -96,7 +96,8 @@ def _is_assistant(item: Mapping[str, Any]) -> bool:
     return item.get("role") in ("assistant", "model") or kind in ("function_call", "reasoning")
 
 
-def _settings(case: Mapping[str, Any], read: Settings) -> Settings:
+def settings_of(case: Mapping[str, Any], read: Settings) -> Settings:
+    """The settings of a case's request to its target."""
     if case["format"] == case["protocol"]:
         return replace(read, model_id=case["model"])
     request = case.get("request") or {}
@@ -187,7 +188,7 @@ def _through_the_loop(case: dict[str, Any]) -> tuple[dict[str, Any], dict[str, A
     storage.create_thread({"id": "th-1", "resourceId": "res-1", "title": "", "metadata": {}, "updatedAt": ""})
     storage.save_messages("th-1", "res-1", stored)
     before = copy.deepcopy(storage.load_messages("th-1", None, last=None))
-    model = Model(case, _settings(case, read))
+    model = Model(case, settings_of(case, read))
     compat = ProviderHistoryCompat(compact_on_overflow=case["action"] == "compact")
     # A repair is looked at with the rules it names acting after the error only.
     switches = Switches(dict.fromkeys(case["rules"], "reactive") if case["action"] == "repair" else {})

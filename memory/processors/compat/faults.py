@@ -28,6 +28,8 @@ STRICT: Mapping[str, Mapping[str, Any]] = {
     "developer-role": {"developer_role": False},
     "content-string": {"listed_system": False},
     "null-field": {"null_fields": False},
+    "document-name": {"unique_documents": True},
+    "document-text": {"text_beside_documents": True},
 }
 """Facts that a pass takes for granted for the rest of a run, by fault."""
 

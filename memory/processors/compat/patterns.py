@@ -69,7 +69,7 @@ PATTERNS: dict[str, str] = {
     "bedrock-tool-result-orphan": r"number of toolResult blocks at messages?\.\d+\.content exceeds",
     "bedrock-blank-text": r"text field in the ContentBlock object at messages\.\d+\.content\.\d+ is blank|must contain non-whitespace text",  # noqa: E501
     "bedrock-empty-content": r"content field in the Message object at messages\.\d+ is empty",
-    "bedrock-document-rules": r"text block must be included when using documents",
+    "bedrock-document-rules": r"text block must be included when using documents|[Dd]uplicate document names|document names of a request must differ",  # noqa: E501
     "bedrock-role-order": r"A conversation must (?:start with a user message|alternate between user and assistant roles|end with a user message)",  # noqa: E501
     "bedrock-reasoning-foreign": r"doesn't support the reasoningContent",
     "gemini-thought-signature-missing": r"Function call is missing a thought_signature",

@@ -56,7 +56,9 @@ _SERVER_STATE = Step(1, "server-state", state.send_what_follows, state.goes_on)
 _SURROGATES = Step(1, "lone-surrogate", characters.mend_surrogates, characters.may_hold_halves)
 _NUL = Step(1, "nul-character", characters.replace_nul, characters.needs_error)
 _REASONING = Step(2, "reasoning", reasoning.drop_unsigned, reasoning.may_act)
-_SIGNED_ELSEWHERE = Step(2, "foreign-signature", reasoning.drop_signed_elsewhere, reasoning.may_be_signed_elsewhere)
+_SIGNED_ELSEWHERE = Step(
+    2, reasoning.SIGNED_ELSEWHERE, reasoning.drop_signed_elsewhere, reasoning.may_be_signed_elsewhere
+)
 _ITEM_IDS = Step(2, "item-ids", seals.settle_item_ids, seals.may_hold_item_ids)
 _FOREIGN_BLOCK = Step(3, "foreign-block", texts.drop_foreign_blocks, texts.has_foreign_blocks)
 _FIELDS = Step(3, fields.FAULT, fields.drop_further_keys, fields.may_hold_further)

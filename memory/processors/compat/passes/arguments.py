@@ -31,7 +31,7 @@ def make_objects(prompt: Prompt, profile: Profile, _: Facts, rule: str) -> tuple
         changes.append(Change(rule, reason, "reshaped", spot_of(message, part), before[:300], made))
         return replace(part, input=made, options=_without_raw_mark(part.options))
 
-    return prompt.map_parts(change, roles=("assistant",)), changes
+    return prompt.map_parts(change, roles=("assistant",), of=frozenset((ToolCall,))), changes
 
 
 def _without_raw_mark(options: Options | None) -> Options | None:

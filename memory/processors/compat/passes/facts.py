@@ -8,7 +8,8 @@ from typing import Any
 import msgspec
 from msgspec import Struct, field
 
-from memory.messages.prompt import File, Prompt, Reasoning, Text, ToolCall, ToolResult
+from memory.messages.prompt import File, Options, Origin, Prompt, Reasoning, Text, ToolCall, ToolResult
+from memory.messages.values import JsonObject
 from memory.processors.compat.passes.call import Call
 
 
@@ -18,18 +19,21 @@ class Facts(Struct):
     tool_ids: dict[str, None]
     tool_names: dict[str, None]
     has_reasoning: bool = False
+    reasoners: set[Origin | None] = field(default_factory=set)
+    """Who wrote the reasoning."""
     has_blank_text: bool = False
     has_pending: bool = False
     has_unpaired: bool = False
     """Not every client call has its result in the tool message right behind it, in order, and nothing else there."""
-    has_options_on_text: bool = False
+    option_keys: set[str] = field(default_factory=set)
+    """Keys of the options of messages and parts, of any provider."""
     has_file: bool = False
     has_hosted_call: bool = False
     has_media_result: bool = False
     has_empty_result: bool = False
     has_system_turn: bool = False
-    has_options: bool = False
-    """Some message or part carries options of a provider."""
+    cache_markers: int = 0
+    """Messages and parts that carry one, of any provider."""
     has_odd_input: bool = False
     """Arguments of some call are no JSON object."""
     has_repeated_id: bool = False
@@ -38,20 +42,22 @@ class Facts(Struct):
     call: Call = field(default_factory=Call)
 
 
+_NONE: list[str] = []
+"""Never filled: most messages have no call, and a list each would cost more than the rest of the scan."""
+
+
 def facts_of(prompt: Prompt, declared_tools: Iterable[str] = ()) -> Facts:
     """Facts of a prompt; names of declared tools count after those of the history."""
     facts = Facts({}, {})
     said: list[Any] = []  # what may hold half a character: ASCII can't, and knowing that costs nothing
-    asked: list[str] = []  # client calls of the message before, which the next one has to answer
+    asked = _NONE  # client calls of the message before, which the next one has to answer
     for message in prompt.messages:
         if message.options is not None:
-            facts.has_options = True
+            _note_options(facts, message.options)
             said.append(message.options)
             if message.role != "system":
                 facts.has_system_turn = True  # perhaps: the pass looks closer
-        answers: list[str] = []
-        calls: list[str] = []
-        hosted: list[str] = []
+        answers = calls = hosted = _NONE
         if isinstance(message.content, str):
             if not message.content or message.content.isspace():
                 facts.has_blank_text = True
@@ -62,7 +68,7 @@ def facts_of(prompt: Prompt, declared_tools: Iterable[str] = ()) -> Facts:
                 facts.has_blank_text = True
             for part in message.content:
                 if part.options is not None:
-                    facts.has_options = True
+                    _note_options(facts, part.options)
                     said.append(part.options)
                 # By exact type: this loop meets every part of every prompt, and patterns cost more.
                 if type(part) is Text:
@@ -70,15 +76,15 @@ def facts_of(prompt: Prompt, declared_tools: Iterable[str] = ()) -> Facts:
                         facts.has_blank_text = True
                     if not part.text.isascii():
                         said.append(part.text)
-                    if part.options is not None:
-                        facts.has_options_on_text = True
                 elif type(part) is ToolCall:
                     if part.id in facts.tool_ids:
                         facts.has_repeated_id = True
-                    if type(part.input) is not dict:
-                        facts.has_odd_input = True
-                    if part.input:
-                        said.append(part.input)
+                    # An object that is still text was read as UTF-8 already.
+                    if type(part.input) is not JsonObject:
+                        if type(part.input) is not dict:
+                            facts.has_odd_input = True
+                        if part.input:
+                            said.append(part.input)
                     if not (part.id.isascii() and part.name.isascii()):
                         said += (part.id, part.name)
                     facts.tool_ids[part.id] = None
@@ -87,24 +93,29 @@ def facts_of(prompt: Prompt, declared_tools: Iterable[str] = ()) -> Facts:
                         facts.has_pending = True
                     if part.provider_executed:
                         facts.has_hosted_call = True
+                        hosted = hosted or []
                         hosted.append(part.id)
                     else:
+                        calls = calls or []
                         calls.append(part.id)
                 elif type(part) is ToolResult:
                     facts.tool_ids[part.call_id] = None
                     facts.tool_names[part.name] = None
+                    answers = answers or []
                     answers.append(part.call_id)
                     if not (part.call_id.isascii() and part.name.isascii()):
                         said += (part.call_id, part.name)
-                    said.append(part.output.value)
+                    if type(part.output.value) is not JsonObject:
+                        said.append(part.output.value)
                     if part.output.type == "content":
                         # Perhaps: passes look closer, and may move media out of results.
                         facts.has_media_result = facts.has_file = facts.has_blank_text = True
                         facts.has_empty_result = True
-                    elif not part.output.value:
+                    elif part.output.value == "":
                         facts.has_empty_result = True
                 elif type(part) is Reasoning:
                     facts.has_reasoning = True
+                    facts.reasoners.add(part.origin)
                     if not part.text:
                         facts.has_blank_text = True
                     if not part.text.isascii():
@@ -124,6 +135,14 @@ def facts_of(prompt: Prompt, declared_tools: Iterable[str] = ()) -> Facts:
     for name in declared_tools:
         facts.tool_names.setdefault(name)
     return facts
+
+
+def _note_options(facts: Facts, options: Options) -> None:
+    for value in options.values():
+        if isinstance(value, dict):
+            facts.option_keys.update(value)
+            if "cacheControl" in value or "cache_control" in value or "cachePoint" in value:
+                facts.cache_markers += 1
 
 
 def tail_of(prompt: Prompt) -> int:

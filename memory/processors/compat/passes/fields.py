@@ -24,12 +24,13 @@ _HOLDERS: dict[type, tuple[str, ...]] = {
     Message: ("extra", "item", "content", "part"),
 }
 """Under which options the wire modules keep what they did not know, by what holds them."""
+_HELD = frozenset(name for names in _HOLDERS.values() for name in names)
 _SPELT = {"cache_control": "cacheControl", "cachePoint": "cachePoint", "citations": "citations"}
 """Options of our own that a host may not know either, by their key on the wire."""
 
 
 def may_hold_further(profile: Profile, facts: Facts) -> bool:
-    return profile.further is not None and facts.has_options
+    return profile.further is not None and not facts.option_keys.isdisjoint(_HELD)
 
 
 def drop_further_keys(prompt: Prompt, profile: Profile, facts: Facts, rule: str) -> tuple[Prompt, list[Change]]:
@@ -117,7 +118,7 @@ def _kind(holder: Message | Part, role: str, value: Mapping[str, Any]) -> str:
 
 
 def may_hold_nulls(profile: Profile, facts: Facts) -> bool:
-    return not profile.null_fields and facts.has_options
+    return not profile.null_fields and bool(facts.option_keys)
 
 
 def drop_nulls(prompt: Prompt, profile: Profile, _: Facts, rule: str) -> tuple[Prompt, list[Change]]:
@@ -151,7 +152,7 @@ def _without_nulls(value: Any) -> Any:
 
 
 def may_name_speakers(profile: Profile, facts: Facts) -> bool:
-    return profile.message_names is not None and facts.has_options
+    return profile.message_names is not None and not facts.option_keys.isdisjoint(("extra", "resultExtra"))
 
 
 def mend_names(prompt: Prompt, profile: Profile, _: Facts, rule: str) -> tuple[Prompt, list[Change]]:

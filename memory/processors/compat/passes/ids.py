@@ -15,21 +15,26 @@ from memory.processors.changes import Change, Spot, spot_of
 from memory.processors.compat.passes.facts import Facts
 from memory.profiles.profile import IdFormat, Profile
 
+_TOOL_PARTS: frozenset[type[Part]] = frozenset((ToolCall, ToolResult))
+
 
 def renames(names: Iterable[str], form: IdFormat) -> dict[str, str]:
     """New names for those that can't keep theirs."""
     held: dict[str, str] = {}
     for old in names:
+        if old not in held and form.fits(old):
+            held[old] = old
+            continue
         held[next(new for new in form.forms(old) if new not in held)] = old
     return {old: new for new, old in held.items() if new != old}
 
 
 def has_bad_ids(profile: Profile, facts: Facts) -> bool:
-    return not all(map(profile.tool_ids.fits, facts.tool_ids))
+    return not profile.tool_ids.fit_all(facts.tool_ids)
 
 
 def has_bad_names(profile: Profile, facts: Facts) -> bool:
-    return not all(map(profile.tool_names.fits, facts.tool_names))
+    return not profile.tool_names.fit_all(facts.tool_names)
 
 
 def rename_tool_ids(prompt: Prompt, profile: Profile, facts: Facts, rule: str) -> tuple[Prompt, list[Change]]:
@@ -52,7 +57,7 @@ def rename_tool_ids(prompt: Prompt, profile: Profile, facts: Facts, rule: str) -
             case _:
                 return part
 
-    return prompt.map_parts(rename, roles=("assistant", "tool")), changes
+    return prompt.map_parts(rename, roles=("assistant", "tool"), of=_TOOL_PARTS), changes
 
 
 def rename_tools(prompt: Prompt, profile: Profile, facts: Facts, rule: str) -> tuple[Prompt, list[Change]]:
@@ -66,7 +71,7 @@ def rename_tools(prompt: Prompt, profile: Profile, facts: Facts, rule: str) -> t
             changes.append(_renamed(rule, message, part, part.name, table[part.name], "Tool names", profile.tool_names))
         return replace(part, name=table[part.name])
 
-    return prompt.map_parts(rename, roles=("assistant", "tool")), changes
+    return prompt.map_parts(rename, roles=("assistant", "tool"), of=_TOOL_PARTS), changes
 
 
 def _renamed(rule: str, message: Message, part: Part, old: str, new: str, what: str, form: IdFormat) -> Change:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 
-from memory.messages.prompt import Message, Part, Prompt, Reasoning
+from memory.messages.prompt import Message, Origin, Part, Prompt, Reasoning
 from memory.processors.changes import Change, brief, spot_of
 from memory.processors.compat.passes.facts import Facts
 from memory.profiles import plain_model
 from memory.profiles.profile import Profile
+
+SIGNED_ELSEWHERE = "foreign-signature"
 
 
 def may_act(profile: Profile, facts: Facts) -> bool:
@@ -16,19 +18,23 @@ def may_act(profile: Profile, facts: Facts) -> bool:
 
 
 def may_be_signed_elsewhere(profile: Profile, facts: Facts) -> bool:
-    return facts.has_reasoning and profile.reasoning == "native"
+    if not facts.has_reasoning or profile.reasoning != "native":
+        return False
+    if profile.seals_by_model or SIGNED_ELSEWHERE in facts.call.forced:
+        return True
+    return any(origin is not None and not profile.takes_seals_of(origin.provider) for origin in facts.reasoners)
 
 
 def drop_unsigned(prompt: Prompt, profile: Profile, facts: Facts, rule: str) -> tuple[Prompt, list[Change]]:
     """Leave out all reasoning where the target takes none, else what carries no seal of the target."""
     if profile.reasoning == "own":
         own = f"{profile.title} takes its own reasoning back, not another provider's. It stays in the thread."
-        return _drop(prompt, rule, own, lambda part: _is_by_another(part, profile, facts.call.model_id))
+        return _drop(prompt, facts, rule, own, lambda part: _is_by_another(part, profile, facts.call.model_id))
     if profile.reasoning == "native":
         reason = f"{profile.title} takes only reasoning that it signed itself. It stays in the thread."
-        return _drop(prompt, rule, reason, lambda part: not is_sealed(part, profile))
+        return _drop(prompt, facts, rule, reason, lambda part: not is_sealed(part, profile))
     reason = f"{profile.title} does not take reasoning in a request. It stays in the thread."
-    return _drop(prompt, rule, reason, lambda _part: True)
+    return _drop(prompt, facts, rule, reason, lambda _part: True)
 
 
 def drop_signed_elsewhere(prompt: Prompt, profile: Profile, facts: Facts, rule: str) -> tuple[Prompt, list[Change]]:
@@ -51,7 +57,7 @@ def drop_signed_elsewhere(prompt: Prompt, profile: Profile, facts: Facts, rule: 
             return True
         return bool(model_id and part.origin.model_id) and plain_model(part.origin.model_id) != model_id
 
-    return _drop(prompt, rule, reason, is_foreign)
+    return _drop(prompt, facts, rule, reason, is_foreign)
 
 
 def _may_be_sealed(part: Reasoning, profile: Profile) -> bool:
@@ -73,18 +79,27 @@ def is_sealed(part: Reasoning, profile: Profile) -> bool:
     """Whether the part carries a seal of the target's format: a signature, sealed data, an item id."""
     space = profile.also_under if profile.space(part.options) == profile.also_under else profile.namespace
     own = part.options.get(space) if part.options else None
-    return isinstance(own, Mapping) and any(own.get(key) for key in profile.seals)
+    if type(own) is not dict:
+        return False
+    for key in profile.seals:  # noqa: SIM110  # met for every thought of a prompt; a generator costs twice as much
+        if own.get(key):
+            return True
+    return False
 
 
 def _drop(
-    prompt: Prompt, rule: str, reason: str, is_refused: Callable[[Reasoning], bool]
+    prompt: Prompt, facts: Facts, rule: str, reason: str, is_refused: Callable[[Reasoning], bool]
 ) -> tuple[Prompt, list[Change]]:
     changes: list[Change] = []
+    kept: set[Origin | None] = set()
 
-    def keep(message: Message, part: Part) -> Part | None:
-        if not isinstance(part, Reasoning) or not is_refused(part):
+    def keep(message: Message, part: Reasoning) -> Part | None:
+        if not is_refused(part):
+            kept.add(part.origin)
             return part
         changes.append(Change(rule, reason, "reasoning hidden", spot_of(message, part), brief(part)))
         return None
 
-    return prompt.map_parts(keep, roles=("assistant",)), changes
+    out = prompt.map_parts(keep, roles=("assistant",), of=frozenset((Reasoning,)))
+    facts.reasoners, facts.has_reasoning = kept, bool(kept)
+    return out, changes

@@ -51,7 +51,7 @@ def sign_first_calls(prompt: Prompt, profile: Profile, facts: Facts, rule: str) 
 
 
 def may_hold_signatures(profile: Profile, facts: Facts) -> bool:
-    return profile.signs_parts and facts.has_options
+    return profile.signs_parts and "thoughtSignature" in facts.option_keys
 
 
 def drop_foreign_signatures(prompt: Prompt, profile: Profile, facts: Facts, rule: str) -> tuple[Prompt, list[Change]]:
@@ -103,7 +103,7 @@ _PREFIXES: dict[type, str] = {Text: "msg_", Reasoning: "rs_", ToolCall: "fc_"}
 
 
 def may_hold_item_ids(profile: Profile, facts: Facts) -> bool:
-    return profile.item_ids and facts.has_options
+    return profile.item_ids and not facts.option_keys.isdisjoint((*_IDS, "reasoningEncryptedContent"))
 
 
 def settle_item_ids(prompt: Prompt, profile: Profile, facts: Facts, rule: str) -> tuple[Prompt, list[Change]]:

@@ -107,7 +107,7 @@ def _is_listed(message: Message) -> bool:
 
 
 def has_developer(profile: Profile, facts: Facts) -> bool:
-    return not profile.developer_role and facts.has_options
+    return not profile.developer_role and "role" in facts.option_keys
 
 
 def name_developers(prompt: Prompt, profile: Profile, _: Facts, rule: str) -> tuple[Prompt, list[Change]]:
@@ -127,7 +127,7 @@ def name_developers(prompt: Prompt, profile: Profile, _: Facts, rule: str) -> tu
 
 
 def has_listed_system(profile: Profile, facts: Facts) -> bool:
-    return not profile.listed_system and facts.has_options
+    return not profile.listed_system and not facts.option_keys.isdisjoint(("role", "joined", "part"))
 
 
 def join_system_texts(prompt: Prompt, profile: Profile, _: Facts, rule: str) -> tuple[Prompt, list[Change]]:

@@ -124,27 +124,34 @@ def say_empty_results(prompt: Prompt, profile: Profile, _: Facts, rule: str) -> 
 
 
 def may_be_empty(profile: Profile, facts: Facts) -> bool:
-    return bool(profile.drops_empty) and (facts.has_blank_text or facts.has_reasoning or facts.has_options_on_text)
+    if facts.has_reasoning and not profile.thinks_alone:
+        return True
+    return bool(profile.drops_empty) and (facts.has_blank_text or "block" in facts.option_keys)
 
 
 def drop_empty(prompt: Prompt, profile: Profile, _: Facts, rule: str) -> tuple[Prompt, list[Change]]:
     """Messages without anything to say go: no parts, or only empty texts."""
     changes: list[Change] = []
-    out: list[Message] = []
+    gone: list[Message] = []
     for message in prompt.messages:
-        if message.role == "system":
+        role, content = message.role, message.content
+        if role == "tool" or (type(content) is tuple and content and not _is_empty(content[0], profile)):
+            continue
+        if role == "system":
             is_empty = not message.text.strip()
         else:
-            is_empty = message.role != "tool" and all(_is_empty(part, profile) for part in message.parts)
-        if not is_empty or (message.role not in profile.drops_empty and (message.role == "system" or message.content)):
-            out.append(message)
-            continue
-        reason = f"{profile.title} takes no message without content."
-        thoughts = any(isinstance(part, Reasoning) for part in message.parts)
-        loss: Loss = "reasoning hidden" if thoughts else "same"
-        before = "nothing but reasoning" if thoughts else f"empty {message.role} message"
-        changes.append(Change(rule, reason, loss, spot_of(message), before))
-    return prompt.with_messages(out), changes
+            is_empty = all(_is_empty(part, profile) for part in message.parts)
+        if is_empty and (role in profile.drops_empty or (role != "system" and not content)):
+            reason = f"{profile.title} takes no message without content."
+            thoughts = any(isinstance(part, Reasoning) for part in message.parts)
+            loss: Loss = "reasoning hidden" if thoughts else "same"
+            before = "nothing but reasoning" if thoughts else f"empty {role} message"
+            changes.append(Change(rule, reason, loss, spot_of(message), before))
+            gone.append(message)
+    if not gone:
+        return prompt, changes
+    ids = set(map(id, gone))
+    return prompt.with_messages([message for message in prompt.messages if id(message) not in ids]), changes
 
 
 _SAID_BESIDE = ("block", "thoughtSignature", "itemId", "isEmpty")
@@ -152,15 +159,17 @@ _SAID_BESIDE = ("block", "thoughtSignature", "itemId", "isEmpty")
 
 
 def _is_empty(part: Part, profile: Profile) -> bool:
-    if isinstance(part, Reasoning):
+    if type(part) is Reasoning:
         return not profile.thinks_alone or _is_blank(part, profile)
-    if not isinstance(part, Text) or any(profile.own(part.options).get(key) for key in _SAID_BESIDE):
+    if type(part) is not Text or (part.text and not part.text.isspace()):
         return False
-    return _says_nothing(part.text, profile)
+    if part.options and any(profile.own(part.options).get(key) for key in _SAID_BESIDE):
+        return False
+    return not part.text or profile.blank_text == "drop"
 
 
 def has_foreign_blocks(_: Profile, facts: Facts) -> bool:
-    return facts.has_options_on_text or facts.has_media_result
+    return "block" in facts.option_keys or facts.has_media_result
 
 
 def drop_foreign_blocks(prompt: Prompt, profile: Profile, _: Facts, rule: str) -> tuple[Prompt, list[Change]]:

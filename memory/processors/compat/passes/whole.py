@@ -38,7 +38,7 @@ def declare_called_tools(prompt: Prompt, profile: Profile, facts: Facts, rule: s
 
 
 def marks_too_many(profile: Profile, facts: Facts) -> bool:
-    return profile.cache_markers > 0 and facts.has_options
+    return 0 < profile.cache_markers < facts.cache_markers
 
 
 def limit_cache_markers(prompt: Prompt, profile: Profile, _: Facts, rule: str) -> tuple[Prompt, list[Change]]:
