@@ -285,9 +285,10 @@ _UPSTREAMS = (
 )
 _ROUTED = {
     **dict.fromkeys(("text.extra", "said.extra", "system.part"), ("cache_control",)),
-    **dict.fromkeys(("user.extra", "system.extra", "assistant.extra", "result.resultExtra"), ("*",)),
+    **dict.fromkeys(("user.extra", "system.extra", "assistant.extra", "result.resultExtra", "reasoning.extra"), ("*",)),
 }
 """The router keeps cache markers to itself, and passes on only the keys of messages that it knows."""
+_DETAILS = Fact("openrouter-reasoning-details", "massgen/MassGen#665", _DAY)
 OPENROUTER_UPSTREAMS = tuple(
     replace(
         profile,
@@ -298,6 +299,15 @@ OPENROUTER_UPSTREAMS = tuple(
         namespace="openrouter",
         further=profile.further and {**profile.further, **_ROUTED},
         reasoning=profile.reasoning if name == "mistral" else "own",
+        rules={
+            **profile.rules,
+            "reasoning": profile.rules["reasoning"] if name == "mistral" else "openrouter-reasoning-details",
+        },
+        facts=(
+            profile.facts
+            if name == "mistral"
+            else (*(fact for fact in profile.facts if fact.rule != profile.rules.get("reasoning")), _DETAILS)
+        ),
     )
     for name, models, profile in _UPSTREAMS
 )
