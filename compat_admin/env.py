@@ -5,6 +5,7 @@ An empty variable counts as absent. A secret may stand in a file named by `<NAME
 
 import math
 import os
+import ssl
 from collections.abc import Collection
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -152,6 +153,33 @@ def http_url(name: str, default: str = "") -> str:
     if not is_usable or "@" in value:
         raise SettingRefused(f"{name} must be an http or https address without user and password.")
     return value.rstrip("/")
+
+
+def proxy_url(name: str) -> str:
+    """An HTTP proxy, `http://user:password@host:port`. Not shown when refused: it may hold a password."""
+    value = _read_secret(name)
+    if value is None:
+        return ""
+    try:
+        parts = urlsplit(value)
+        is_usable = parts.scheme in {"http", "https"} and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        is_usable = False
+    if not is_usable:
+        raise SettingRefused(f"{name} must be the http or https address of a proxy.")
+    return value
+
+
+def certificates(name: str) -> str:
+    """The path of a file with trusted certificates in PEM form."""
+    value = _read(name)
+    if value is None:
+        return ""
+    try:
+        ssl.create_default_context(cafile=value)
+    except OSError:  # also what the ssl module raises for a file that holds no certificate
+        raise _refused(name, value, "a file with certificates in PEM form that can be read") from None
+    return str(Path(value).absolute())
 
 
 def broker_url(name: str, default: str) -> str:

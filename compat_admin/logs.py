@@ -34,5 +34,7 @@ def configuration(level: str) -> dict[str, Any]:
             # They log the address of every call, and some providers take their key in it.
             "httpx": {"level": "WARNING"},
             "httpcore": {"level": "WARNING"},
+            # At DEBUG these write out what they sign, encode or fetch: keys and tokens among it.
+            **{name: {"level": "WARNING"} for name in ("botocore", "google", "h2", "hpack", "urllib3")},
         },
     }

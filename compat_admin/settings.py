@@ -208,6 +208,9 @@ LOGGING = logs.configuration(
 COMPAT_ADMIN_RUN_LEASE_S = env.integer("COMPAT_ADMIN_RUN_LEASE_S", 30, minimum=5, maximum=3600)
 # How long a provider may stay silent.
 COMPAT_ADMIN_PROVIDER_TIMEOUT_S = env.seconds("COMPAT_ADMIN_PROVIDER_TIMEOUT_S", 300, minimum=1, maximum=3600)
+# On the way to providers: a proxy in place of the environment's, and certificates in place of the usual ones.
+COMPAT_ADMIN_PROVIDER_PROXY = env.proxy_url("COMPAT_ADMIN_PROVIDER_PROXY")
+COMPAT_ADMIN_PROVIDER_CA_FILE = env.certificates("COMPAT_ADMIN_PROVIDER_CA_FILE")
 COMPAT_ADMIN_MAX_BODY_BYTES = env.integer(
     "COMPAT_ADMIN_MAX_BODY_BYTES", 64 * 1024 * 1024, minimum=1024, maximum=1024 * 1024 * 1024
 )

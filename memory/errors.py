@@ -107,8 +107,9 @@ class ProviderError(CompatAdminError):
     """What a provider said instead of an answer.
 
     `error_class` is one of: transient, rate-limit, overloaded, quota, authentication, context-length,
-    content-filter, bad-history, bad-request, connection. `is_retryable` and `retry_after_ms` are set by the
-    protocol's `decode_error`; without the flag it follows from the status (408, 409, 429, 5xx).
+    content-filter, bad-history, bad-request, connection, configuration (something is missing on this machine).
+    `is_retryable` and `retry_after_ms` are set by the protocol's `decode_error`; without the flag it follows from the
+    status (408, 409, 429, 5xx).
     `partial` is the reply that had come when a stream broke off.
     `request_id` is the provider's own. `response_body` is the text of the body, `response_headers` its headers.
     """

@@ -41,7 +41,9 @@ class Provider(models.Model):
     id = models.CharField(primary_key=True, max_length=64)
     protocol = models.CharField(max_length=64)
     base_url = models.CharField(max_length=500, help_text="https://… or sandbox:<provider>")
-    key_ref = models.CharField(max_length=300, blank=True, default="", help_text="env:NAME or file:/path")
+    key_ref = models.CharField(
+        max_length=300, blank=True, default="", help_text="env:NAME, file:/path, aws:… or google:"
+    )
     headers = models.JSONField(default=dict, blank=True)
     created_at = models.DateTimeField(default=timezone.now)
     updated_at = models.DateTimeField(default=timezone.now)

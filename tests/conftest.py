@@ -1,5 +1,6 @@
 """What all tests share: their settings, their options, the recorded traffic and the browser."""
 
+import logging
 import os
 import shutil
 import sys
@@ -9,6 +10,10 @@ from typing import Any
 
 import hypothesis
 import pytest
+
+from tests.skips import pytest_make_collect_report, pytest_runtest_makereport
+
+__all__ = ["pytest_make_collect_report", "pytest_runtest_makereport"]
 
 ROOT = Path(__file__).resolve().parent.parent
 IN_CI = bool(os.environ.get("CI"))
@@ -90,6 +95,17 @@ def recordings_dir(pytestconfig: pytest.Config) -> Path:
             pytest.fail(f"There are no recordings in {folder}.")
         pytest.skip(f"There are no recordings in {folder}; --recordings DIR names another folder.")
     return folder.resolve()
+
+
+@pytest.fixture
+def debug_log(caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch) -> pytest.LogCaptureFixture:
+    """All that the site would log with `COMPAT_ADMIN_LOG_LEVEL=DEBUG`."""
+    from compat_admin.logs import configuration
+
+    for name, settings in configuration("DEBUG")["loggers"].items():
+        monkeypatch.setattr(logging.getLogger(name), "level", logging.getLevelName(settings["level"]))
+    caplog.set_level(logging.DEBUG)  # also makes loggers forget what they had found to be off
+    return caplog
 
 
 @pytest.fixture(scope="session")

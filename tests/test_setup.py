@@ -7,6 +7,7 @@ import sys
 import zipfile
 from pathlib import Path
 
+import certifi
 import pytest
 from django.contrib.auth.models import User
 from django.db import connection
@@ -20,7 +21,7 @@ from compat_admin.health import healthz, readyz
 from compat_admin.middleware import CONTENT_SECURITY_POLICY
 
 ROOT = Path(__file__).resolve().parent.parent
-CORE = ("errors", "imports", "messages", "processors", "profiles", "providers")
+CORE = ("errors", "hosts", "imports", "messages", "processors", "profiles", "providers")
 
 
 def show(request: HttpRequest) -> HttpResponse:
@@ -109,6 +110,28 @@ class TestEnvironment:
         assert env.words("X") == ["a", "b"]
         monkeypatch.setenv("X", "http://127.0.0.1:9000/")
         assert env.http_url("X") == "http://127.0.0.1:9000"
+
+    def test_reads_a_proxy_and_refuses_others_without_showing_them(self, monkeypatch):
+        assert env.proxy_url("X") == ""
+        monkeypatch.setenv("X", "http://user:hush@proxy.example:3128")
+        assert env.proxy_url("X") == "http://user:hush@proxy.example:3128"
+        for value in ("socks9://user:hush@proxy.example", "user:hush@proxy.example:3128", "http://hush:0"):
+            monkeypatch.setenv("X", value)
+            with pytest.raises(env.SettingRefused, match=r"^X must be the http or https address") as refused:
+                env.proxy_url("X")
+            assert "hush" not in str(refused.value)
+
+    def test_reads_a_file_of_certificates(self, monkeypatch, tmp_path):
+        assert env.certificates("X") == ""
+        monkeypatch.setenv("X", certifi.where())
+        assert env.certificates("X") == certifi.where()
+        file = tmp_path / "none.pem"
+        for content in (None, "", "no certificate"):
+            if content is not None:
+                file.write_text(content)
+            monkeypatch.setenv("X", str(file))
+            with pytest.raises(env.SettingRefused, match="in PEM form"):
+                env.certificates("X")
 
     def test_reads_a_secret_from_a_file(self, monkeypatch, tmp_path):
         file = tmp_path / "key"

@@ -123,7 +123,7 @@ def _item(agent: Agent) -> AgentItem:
 def _connection(entry: ProviderEntry, row: Provider | None) -> ProviderItem:
     conventional = f"env:{entry.key_variable}" if entry.key_variable else ""
     key_ref = row.key_ref if row else conventional
-    if not key_ref.startswith(("env:", "file:")):
+    if not key_ref.startswith(keys.KEY_REFS):
         key_ref = ""  # Somebody may have put the key itself there.
     return ProviderItem(
         id=entry.id,

@@ -134,7 +134,10 @@ class AgentItem(Struct, frozen=True):
 
 
 class ProviderItem(Struct, frozen=True):
-    """A connection. `key_ref` names where its key is found; the key itself is never shown."""
+    """A connection. `key_ref` names where its key is found; the key itself is never shown.
+
+    `has_key` is true, too, for credentials that a cloud's own library looks for when a call is made.
+    """
 
     id: str
     title: str

@@ -11,6 +11,7 @@ from typing import Any
 
 from msgspec import UNSET
 
+from memory.messages.halves import write_mended
 from memory.messages.prompt import (
     File,
     Message,
@@ -24,7 +25,7 @@ from memory.messages.prompt import (
     ToolResult,
     holds_raw_block,
 )
-from memory.messages.stored import StoredMessage, write_json
+from memory.messages.stored import StoredMessage
 
 
 def from_prompt(prompt: Prompt) -> list[StoredMessage]:
@@ -149,7 +150,7 @@ def _details(part: Reasoning) -> list[dict[str, Any]]:
 def outcome(output: Output) -> dict[str, Any]:
     """The fields of a tool invocation that hold this output: `state` with `result` or `errorText`."""
     if output.is_error:
-        text = output.value if isinstance(output.value, str) else write_json(output.value)
+        text = output.value if isinstance(output.value, str) else write_mended(output.value)
         return {"state": "output-error", "errorText": text}
     value = {"type": "content", "value": output.value} if output.type == "content" else output.value
     # A bare object with a `value` would be unwrapped when it is read back.

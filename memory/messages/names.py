@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from msgspec import Struct
 
+from memory.hosts import HOSTS
+
 PROVIDERS = [
     "anthropic",
     "openai",
@@ -27,6 +29,7 @@ PROVIDERS = [
     "huggingface",
     "ollama",
     "vllm",
+    *(host.id for host in HOSTS),
     "other",
 ]
 PROTOCOLS = [

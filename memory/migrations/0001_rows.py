@@ -70,7 +70,9 @@ class Migration(migrations.Migration):
                 ("base_url", models.CharField(help_text="https://… or sandbox:<provider>", max_length=500)),
                 (
                     "key_ref",
-                    models.CharField(blank=True, default="", help_text="env:NAME or file:/path", max_length=300),
+                    models.CharField(
+                        blank=True, default="", help_text="env:NAME, file:/path, aws:… or google:", max_length=300
+                    ),
                 ),
                 ("headers", models.JSONField(blank=True, default=dict)),
                 ("created_at", models.DateTimeField(default=django.utils.timezone.now)),

@@ -17,6 +17,7 @@ from memory.profiles import (
     chat_hosts,
     cohere,
     gemini,
+    messages_hosts,
     openai_chat,
     openai_responses,
     reference,
@@ -37,6 +38,7 @@ PROFILES: tuple[Profile, ...] = (
     cohere.PROFILE,
     cerebras.PROFILE,
     *chat_hosts.ALL,
+    *messages_hosts.ALL,
 )
 """First match wins."""
 UNKNOWN = unknown.PROFILE

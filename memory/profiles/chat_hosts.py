@@ -2,6 +2,7 @@
 
 from msgspec.structs import replace
 
+from memory.hosts import HOSTS, Host
 from memory.profiles import openai_chat
 from memory.profiles.profile import Fact, IdFormat, ImageLimits, Profile
 
@@ -345,9 +346,29 @@ VLLM_QWEN = replace(
 )
 """Its template takes one system message, at the beginning."""
 
+
+def profile_of(host: Host) -> Profile:
+    """The profile of a host that is known by its facts alone."""
+    return replace(
+        _HOST,
+        id=host.id,
+        provider=host.id,
+        title=host.title,
+        namespace=host.id,
+        tool_ids=IdFormat(refused=host.tool_id_refused, longest=host.tool_id_longest, may_be_empty=False),
+        reasoning="own" if host.reasoning else "drop",
+        files_inline=("image/*",) if host.images else (),
+        files_by_url=("image/*",) if host.images else (),
+        system_between=not host.system_first,
+        merge_roles=("user", "assistant") if host.roles_alternate else (),
+        bridge_after_tool=host.roles_alternate,
+        last_user="always" if host.user_last else "",
+    )
+
+
 ALL = (
     VLLM_QWEN,
     MAGISTRAL, MISTRAL, GROQ, DEEPSEEK_CHAT, DEEPSEEK, XAI, MOONSHOT_SEEING, MOONSHOT_PLAIN, MOONSHOT, QWEN, ZHIPU,
     MINIMAX, FIREWORKS,
-    *OPENROUTER_UPSTREAMS, OPENROUTER, HUGGINGFACE, *SELF_HOSTED,
+    *OPENROUTER_UPSTREAMS, OPENROUTER, HUGGINGFACE, *SELF_HOSTED, *map(profile_of, HOSTS),
 )  # fmt: skip

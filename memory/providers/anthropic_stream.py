@@ -9,9 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-import msgspec
-
-from memory.messages.stored import write_json
+from memory.errors import InvalidInput
+from memory.messages.halves import read_mended, write_mended
 from memory.providers.shared import mapping, word_at
 from memory.providers.sse import Event
 from memory.providers.streams import error_in, object_of, unreadable
@@ -110,7 +109,7 @@ class _Block:
     def opening(self) -> Iterator[Chunk]:
         if self.is_call:
             arguments = self._begun.get("input")
-            yield self._arguments(write_json(arguments) if arguments else "")
+            yield self._arguments(write_mended(arguments) if arguments else "")
         elif text := word_at(self._begun, "text"):
             yield TextDelta(text)
         elif thought := word_at(self._begun, "thinking"):
@@ -151,8 +150,8 @@ class _Block:
             text = "".join(fragments)
             if key == _ARGUMENTS:
                 try:
-                    out[key] = msgspec.json.decode(text)
-                except (msgspec.DecodeError, UnicodeError, RecursionError):
+                    out[key] = read_mended(text)
+                except InvalidInput:
                     out[key] = text
             else:
                 out[key] = word_at(out, key) + text

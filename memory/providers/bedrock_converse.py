@@ -33,6 +33,7 @@ import msgspec
 from msgspec import UNSET, Struct, UnsetType
 
 from memory.errors import EncodingError, InvalidInput, ProviderError
+from memory.messages.halves import read_mended, write_mended
 from memory.messages.prompt import (
     File,
     Message,
@@ -530,7 +531,7 @@ def _visible(block: Mapping[str, Any]) -> str:
         case {"citationsContent": {"content": list() as items}} | {"searchResult": {"content": list() as items}}:
             return "".join(word_at(mapping(item), "text") for item in items)
         case {"json": value}:
-            return write_json(value)
+            return write_mended(value)
         case {"document": {"source": {"text": str() as text}}}:
             return text
     return ""
@@ -647,7 +648,7 @@ def decode_reply(body: Mapping[str, Any], *, provider: str) -> Reply:
     if not isinstance(message, Mapping):
         code = body.get("__type") or mapping(body.get("Output")).get("__type")
         if code or body.get("message"):
-            raise classify(provider, 200, {}, write_json({"__type": code, **body}))
+            raise classify(provider, 200, {}, write_mended({"__type": code, **body}))
         raise not_an_answer(provider, body, "no message")
     try:
         # A reply may open a text and put nothing in it, which no request may hold.
@@ -706,8 +707,8 @@ def _payload(frame: Frame) -> Mapping[str, Any]:
     if not frame.payload:
         return {}
     try:
-        value = msgspec.json.decode(frame.payload)
-    except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
+        value = read_mended(frame.payload)
+    except InvalidInput as error:
         raise BadFrame(f"an event that is no JSON: {error}") from error
     if not isinstance(value, Mapping):
         raise BadFrame("an event that is no object")
@@ -720,7 +721,7 @@ def _stream_error(frame: Frame, provider: str) -> ProviderError:
     said = frame.payload.decode("utf-8", "replace")
     status = _EXCEPTION_STATUS.get(code.lower(), 200)
     if message := frame.text(":error-message"):
-        said = write_json({"message": message})
+        said = write_mended({"message": message})
     return _classified(code, status, {}, said, provider, None)
 
 
@@ -747,14 +748,14 @@ def _classified(
     value = _object(body)
     if not kind or value is None or "__type" in value:
         return classify(provider, status, headers, body, now)
-    error = classify(provider, status, headers, write_json({"__type": kind, **value}), now)
+    error = classify(provider, status, headers, write_mended({"__type": kind, **value}), now)
     error.response_body, error.data = body, value
     return error
 
 
 def _object(text: str) -> dict[str, Any] | None:
     try:
-        value = msgspec.json.decode(text)
-    except (msgspec.DecodeError, UnicodeError, RecursionError):
+        value = read_mended(text)
+    except InvalidInput:
         return None
     return value if isinstance(value, dict) else None

@@ -11,8 +11,8 @@ import binascii
 from collections.abc import Mapping
 from typing import Any
 
-import msgspec
-
+from memory.errors import InvalidInput
+from memory.messages.halves import read_mended
 from memory.providers.shared import mapping, word_at
 from memory.providers.wire import ReasoningDelta, TextDelta, ToolInputDelta
 
@@ -151,8 +151,8 @@ def _input(text: str) -> Any:
     if not text:
         return {}
     try:
-        return msgspec.json.decode(text)
-    except (msgspec.DecodeError, UnicodeError, RecursionError):
+        return read_mended(text)
+    except InvalidInput:
         return text
 
 

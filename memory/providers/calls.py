@@ -7,6 +7,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from memory.errors import EncodingError
 from memory.messages.prompt import Prompt
 from memory.providers import wire_module
 from memory.providers.wire import Encoded, Settings, Tool
@@ -25,6 +26,8 @@ def request_for(
 
     `tool_names` maps declared names to the ones that are sent. `needs`: `declare_tools` (names that the history calls
     and nobody declared), `without` (further keys of the request) and `thinking: "off"`, for this call only.
+
+    Raises EncodingError for what the protocol can't say, and for half characters that no rule mended.
     """
     needs = needs or {}
     if tool_names:
@@ -37,7 +40,10 @@ def request_for(
         settings = replace(settings, extra={key: value for key, value in settings.extra.items() if key not in without})
     if needs.get("thinking") == "off":
         settings = replace(settings, extra=_without_thinking(protocol, settings.extra))
-    return wire_module(protocol).encode_request(prompt, settings, provider=provider)
+    try:
+        return wire_module(protocol).encode_request(prompt, settings, provider=provider)
+    except UnicodeEncodeError as error:
+        raise EncodingError(f"the request can't be written as JSON: {error.reason}") from error
 
 
 def _renamed(settings: Settings, names: Mapping[str, str]) -> Settings:

@@ -14,10 +14,10 @@ from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from typing import Any
 
-import msgspec
 from msgspec import Struct
 
-from memory.errors import ProviderError
+from memory.errors import InvalidInput, ProviderError
+from memory.messages.halves import read_mended
 
 _DEPTH = 8
 _SHOWN = 4_000
@@ -46,8 +46,8 @@ _OVERLOADED = _words(
 )
 _RATE = _words(
     "rate_limit_error rate_limit_exceeded rate_limited rate_limit_reached_error too_many_requests_error "
-    "too_many_requests throttlingexception resource_exhausted 1300 1302 1303 1002"
-)
+    "too_many_requests throttlingexception resource_exhausted limit_requests 1300 1302 1303 1002"
+) | {"some resource has been exhausted"}
 _BAD_REQUEST = _words(
     "invalid_request_error invalid_argument validationexception extra_forbidden not_found_error model_not_found "
     "wrong_api_format 2013 3230 3240 3280 3001"
@@ -61,6 +61,11 @@ _QUOTA_TEXT = re.compile(
 )
 _PER_DAY = re.compile(r"(?:tokens|requests) per day|\bper day\b|PerDay|\b[TR]PD\b")
 _FILTER_TEXT = re.compile(r"content management policy|content filter(?:ing)? policy", re.IGNORECASE)
+_RATE_TEXT = re.compile(
+    r"rate[ -]?limit|per minute request limit|too many requests|limited to [\d,]+ API calls|"
+    r"please wait (?:and try|before trying) again",
+    re.IGNORECASE,
+)
 _TOO_LARGE = re.compile(r"request too large for model", re.IGNORECASE)
 _REQUESTED = re.compile(r"Limit ([\d,]+)(?:, Used [\d,]+)?, Requested ([\d,]+)")
 _NOT_OVERFLOW = re.compile(
@@ -157,6 +162,8 @@ def _verdict(status: int, found: _Found, has_wait: bool, should_retry: str) -> _
 
 def _class_of(status: int, codes: set[str], text: str, has_wait: bool) -> tuple[str, bool]:
     is_limit = status == 429 or bool(codes & _RATE)
+    # Inside a stream some say it in words alone: there is no status then, and no code.
+    is_limit = is_limit or (status < 400 and not codes and _RATE_TEXT.search(text) is not None)
     # Fatal
     if codes & _QUOTA or status == 402:
         return "quota", False
@@ -226,8 +233,8 @@ def _without_message(provider: str, status: int, body: str) -> str:
 def _json(text: str) -> Any:
     """The JSON value of a text, or None."""
     try:
-        return msgspec.json.decode(text)
-    except (msgspec.DecodeError, UnicodeError, RecursionError):
+        return read_mended(text)
+    except InvalidInput:
         return None
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from memory.messages.stored import write_json
+from memory.messages.halves import write_mended
 from memory.providers.classify import classify
 from memory.providers.shared import mapping, word_at
 from memory.providers.sse import Event
@@ -80,7 +80,7 @@ class ChatReader:
                 self._citations[index] = message.get("citations")
             case "message-end":
                 if said := word_at(delta, "error"):
-                    raise classify(self._provider, 200, {}, write_json({"message": said}))
+                    raise classify(self._provider, 200, {}, write_mended({"message": said}))
                 self._end, self.has_ended = delta, True
             case _:
                 if event.name == "error" or data.get("error") or (not kind and data.get("message")):

@@ -21,6 +21,7 @@ import msgspec
 from msgspec import UNSET, Struct, UnsetType
 
 from memory.errors import EncodingError, InvalidInput, ProviderError
+from memory.messages.halves import write_mended
 from memory.messages.prompt import (
     File,
     Message,
@@ -419,7 +420,7 @@ def _visible(block: Mapping[str, Any]) -> str:
         case {"text": str() as text} | {"document": {"data": str() as text}}:
             return text
         case {"document": {"data": Mapping() as data}}:
-            return word_at(data, "text") or word_at(data, "snippet") or write_json(data)
+            return word_at(data, "text") or word_at(data, "snippet") or write_mended(data)
     return ""
 
 
@@ -533,7 +534,7 @@ def decode_reply(body: Mapping[str, Any], *, provider: str) -> Reply:
     message = body.get("message")
     if not isinstance(message, Mapping):
         if isinstance(message, str):
-            raise classify(provider, 200, {}, write_json(body))
+            raise classify(provider, 200, {}, write_mended(body))
         raise not_an_answer(provider, body, "no message")
     try:
         parts = _decode_assistant(message, "message")

@@ -5,9 +5,12 @@ Sources: each vendor's API reference. What a provider refuses in a history is no
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Literal
 
 from msgspec import Struct
+
+from memory.hosts import HOSTS, LIST_ROLES, Host
 
 AuthStyle = Literal["api-key", "x-api-key", "x-goog-api-key", "bearer", "none"]
 
@@ -21,6 +24,10 @@ class ProviderEntry(Struct, frozen=True):
     base_url: str
     auth: AuthStyle = "bearer"
     """`none`: no key is needed; one that is given goes as a bearer token."""
+    auth_by_key: Mapping[str, AuthStyle] = {}
+    """Keys that begin so are shown in another way: an address takes keys of the API as well as access tokens."""
+    elsewhere: Mapping[str, str] = {}
+    """Base URLs by protocol of what else this provider speaks, at the same key."""
     key_variable: str = ""
     """Environment variable that holds the key by convention."""
     reasoning: str = ""
@@ -29,10 +36,24 @@ class ProviderEntry(Struct, frozen=True):
     """Key of the output limit over openai-chat."""
     null_content: bool = True
     """Whether a message that only calls tools says null for its content over openai-chat; else an empty text."""
-    listed_results: bool = True
-    """Whether a tool message may hold a list over openai-chat; else its texts are joined."""
+    list_roles: tuple[str, ...] = LIST_ROLES
+    """Whose messages may hold a list over openai-chat; the texts of others are joined."""
     stream_options: bool = True
     """Whether a stream may be asked for its usage over openai-chat; hosts that refuse the key send it unasked."""
+
+
+def _entry_of(host: Host) -> ProviderEntry:
+    return ProviderEntry(
+        host.id,
+        host.title,
+        "openai-chat",
+        host.base_url,
+        key_variable=host.key_variable,
+        reasoning=host.reasoning,
+        max_tokens=host.max_tokens,
+        list_roles=host.list_roles,
+        stream_options=host.stream_options,
+    )
 
 
 _ALL = (
@@ -58,6 +79,7 @@ _ALL = (
         "openai-chat",
         "",
         auth="api-key",
+        auth_by_key={"eyJ": "bearer"},
         key_variable="AZURE_OPENAI_API_KEY",
         max_tokens="max_completion_tokens",
     ),
@@ -69,7 +91,14 @@ _ALL = (
         auth="x-goog-api-key",
         key_variable="GEMINI_API_KEY",
     ),
-    ProviderEntry("vertex", "Google Vertex AI", "gemini-contents", "", key_variable="VERTEX_ACCESS_TOKEN"),
+    ProviderEntry(
+        "vertex",
+        "Google Vertex AI",
+        "gemini-contents",
+        "",
+        auth_by_key={"AIza": "x-goog-api-key", "AQ.": "x-goog-api-key"},
+        key_variable="VERTEX_ACCESS_TOKEN",
+    ),
     ProviderEntry(
         "bedrock",
         "Amazon Bedrock",
@@ -102,13 +131,14 @@ _ALL = (
         key_variable="GROQ_API_KEY",
         reasoning="reasoning",
         max_tokens="max_completion_tokens",
-        listed_results=False,
+        list_roles=("system", "user", "assistant"),
     ),
     ProviderEntry(
         "deepseek",
         "DeepSeek",
         "openai-chat",
         "https://api.deepseek.com/v1",
+        elsewhere={"anthropic-messages": "https://api.deepseek.com/anthropic/v1"},
         key_variable="DEEPSEEK_API_KEY",
         reasoning="reasoning_content",
     ),
@@ -126,6 +156,7 @@ _ALL = (
         "Moonshot (Kimi)",
         "openai-chat",
         "https://api.moonshot.ai/v1",
+        elsewhere={"anthropic-messages": "https://api.moonshot.ai/anthropic/v1"},
         key_variable="MOONSHOT_API_KEY",
         reasoning="reasoning_content",
     ),
@@ -186,10 +217,16 @@ _ALL = (
     ProviderEntry(
         "vllm", "vLLM", "openai-chat", "http://localhost:8000/v1", auth="none", reasoning="reasoning_content"
     ),
+    *map(_entry_of, HOSTS),
     ProviderEntry("other", "Another host", "openai-chat", "", reasoning="reasoning_content"),
 )
 
 ENTRIES: dict[str, ProviderEntry] = {entry.id: entry for entry in _ALL}
+
+
+def address_for(entry: ProviderEntry, protocol: str) -> str:
+    """The vendor's own base URL for a protocol; empty where each customer has their own, or none is known."""
+    return entry.base_url if protocol == entry.protocol else entry.elsewhere.get(protocol, "")
 
 
 def entry_for(provider: str) -> ProviderEntry:

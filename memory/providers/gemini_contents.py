@@ -34,6 +34,7 @@ import msgspec
 from msgspec import UNSET, Struct, UnsetType
 
 from memory.errors import EncodingError, InvalidInput, ProviderError
+from memory.messages.halves import write_mended
 from memory.messages.prompt import (
     File,
     Message,
@@ -49,7 +50,6 @@ from memory.messages.prompt import (
     is_url,
     raw_block,
 )
-from memory.messages.stored import write_json
 from memory.providers.classify import classify
 from memory.providers.gemini_stream import AnswerReader
 from memory.providers.shared import (
@@ -770,7 +770,7 @@ def _decode_output(result: Mapping[str, Any], place: str) -> Output:
         if response:
             said = {
                 "type": "text",
-                "text": write_json(response),
+                "text": write_mended(response),
                 "providerOptions": {NAMESPACE: {"response": response}},
             }
             items.insert(0, said)
@@ -875,7 +875,7 @@ def _reply(body: Mapping[str, Any], provider: str, seed: str) -> Reply:
         items = _listed(mapping(candidate.get("content")), "parts", "content")
         said = [object_in(item, f"content.parts[{k}]") for k, item in enumerate(items)]
         said = [part for part in said if part != {"text": ""}]  # how a stream ends: it says nothing
-        parts = _model_parts(said, "content", calls, seed or write_json(body))
+        parts = _model_parts(said, "content", calls, seed or write_mended(body))
     except InvalidInput as error:
         raise not_an_answer(provider, body, str(error)) from error
     usage = mapping(body.get("usageMetadata"))

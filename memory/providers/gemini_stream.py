@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from memory.messages.stored import write_json
+from memory.messages.halves import write_mended
 from memory.providers.shared import mapping, word_at
 from memory.providers.sse import Event
 from memory.providers.streams import error_in, object_of, unreadable
@@ -71,7 +71,7 @@ class AnswerReader:
 
     def _add(self, chunk: Mapping[str, Any]) -> Iterator[Chunk]:
         if not self._seed:
-            self._seed = word_at(chunk, "responseId") or write_json(chunk)
+            self._seed = word_at(chunk, "responseId") or write_mended(chunk)
         for key, value in chunk.items():
             if key == "usageMetadata":
                 self._body[key] = {**self._body.get(key, {}), **mapping(value)}
@@ -146,7 +146,7 @@ class AnswerReader:
         if (call := self._open) is not None:
             self._open = None
             self._parts.append(call.part())
-            yield ToolInputDelta(call.id, call.name, write_json(call.args))
+            yield ToolInputDelta(call.id, call.name, write_mended(call.args))
 
 
 class _OpenCall:

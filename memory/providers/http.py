@@ -18,21 +18,20 @@ from urllib.parse import urlsplit
 import httpx
 from msgspec import Struct
 
-from memory.errors import InvalidInput, ProviderError
-from memory.providers.entries import AuthStyle, entry_for
+from memory.errors import ProviderError
+from memory.providers.connection import Connection, Outgoing, headers_for, outgoing, url_for
+from memory.providers.signers import Fetched
 from memory.providers.wire import Encoded
 
+__all__ = ["Client", "Connection", "Exchange", "Stream", "Timeouts", "headers_for", "url_for"]
+
 MAX_RESPONSE_BYTES = 64 * 1024 * 1024
-ANTHROPIC_VERSION = "2023-06-01"
 
 # A streamed answer is read to the end of its body, so that its connection can be used again, but not for longer.
 _DRAIN_S = 0.25
 # An idle connection of a stream is closed after this.
 _IDLE_S = 60.0
 
-_SECRET_HEADERS = frozenset(
-    {"authorization", "proxy-authorization", "x-api-key", "api-key", "x-goog-api-key", "cookie"}
-)
 # A shorter key, such as a local host's dummy, would blank harmless words of an answer.
 _SHORTEST_KEY = 8
 
@@ -48,22 +47,6 @@ _CODES: tuple[tuple[type[Exception], str, str], ...] = (
     (httpx.RemoteProtocolError, "ECONNRESET", "the connection ended before the answer was complete"),
     (httpx.DecodingError, "EBADBODY", "the answer's compression is broken"),
 )
-
-
-class Connection(Struct, frozen=True):
-    """How to reach a provider: where, in which protocol, with which key. `headers` are sent with every call."""
-
-    provider: str
-    protocol: str
-    base_url: str
-    key: str = ""
-    headers: Mapping[str, str] = {}
-
-    def __repr__(self) -> str:
-        shown = "set" if self.key else "none"
-        return f"Connection({self.provider!r}, {self.protocol!r}, {self.base_url!r}, key={shown})"
-
-    __str__ = __repr__
 
 
 class Timeouts(Struct, frozen=True):
@@ -90,63 +73,30 @@ class Exchange(Struct, frozen=True):
         return self.body.decode("utf-8", "replace")
 
 
-def url_for(connection: Connection, encoded: Encoded) -> str:
-    """Where a request goes. Raises InvalidInput when the connection has no http(s) address."""
-    base = connection.base_url.rstrip("/")
-    parts = urlsplit(base)
-    if parts.scheme not in ("http", "https") or not parts.hostname:
-        raise InvalidInput(f"{connection.provider} has no http or https address", field="base_url", code="bad_base_url")
-    return base + encoded.path
-
-
-def headers_for(connection: Connection, *, with_key: bool) -> dict[str, str]:
-    """The headers of a call. Without the key none that could hold a secret is given: fit to be shown.
-
-    Raises InvalidInput, without the value, for one that no header can carry.
-    """
-    headers = {"content-type": "application/json", "accept": "application/json", "accept-encoding": "gzip, deflate"}
-    if connection.protocol == "anthropic-messages":
-        headers["anthropic-version"] = ANTHROPIC_VERSION
-    headers |= {name.lower(): value for name, value in connection.headers.items()}
-    for name, value in headers.items():
-        _check_value(value, f"header {name}")
-    if not with_key:
-        return {name: value for name, value in headers.items() if name not in _SECRET_HEADERS}
-    if key := connection.key.strip():
-        _check_value(key, f"the key of {connection.provider}")
-        match _auth_style(connection):
-            case "api-key" | "x-api-key" | "x-goog-api-key" as name:
-                headers[name] = key
-            case _:
-                headers["authorization"] = f"Bearer {key}"
-    return headers
-
-
-def _auth_style(connection: Connection) -> AuthStyle:
-    """How a key is shown: as the provider's own protocol wants it, else as the protocol does elsewhere."""
-    entry = entry_for(connection.provider)
-    if connection.protocol == entry.protocol or (entry.auth == "api-key" and connection.protocol.startswith("openai-")):
-        return entry.auth
-    return "x-api-key" if connection.protocol == "anthropic-messages" else "bearer"
-
-
-def _check_value(value: str, what: str) -> None:
-    if not all(" " <= character <= "~" or character == "\t" for character in value):
-        raise InvalidInput(f"{what} holds characters that a header can't carry", field="headers", code="bad_header")
-
-
 class Client:
     """Calls providers over one reused set of connections per Connection. May be shared by threads.
+
+    With `http2` a call uses HTTP/2 where the server offers it; streams never do. `proxy` is used for every address but
+    those of this machine and its link; without it the environment's proxies are (`HTTPS_PROXY`, `NO_PROXY`). `ca_file`
+    holds the certificates (PEM) that are trusted in place of the usual ones (`SSL_CERT_FILE`, else certifi's).
 
     `close` ends the calls that are in flight: each raises a ProviderError with code `ECLOSED`.
     """
 
-    def __init__(self, timeouts: Timeouts | None = None, *, http2: bool = False, max_connections: int = 1000) -> None:
+    def __init__(
+        self,
+        timeouts: Timeouts | None = None,
+        *,
+        http2: bool = False,
+        proxy: str = "",
+        ca_file: str = "",
+        max_connections: int = 1000,
+    ) -> None:
         limits = timeouts or Timeouts()
         self._timeout = httpx.Timeout(
             connect=limits.connect_s, read=limits.read_s, write=limits.write_s, pool=limits.pool_s
         )
-        self._http2 = http2
+        self._http2, self._proxy, self._ca_file = http2, proxy, ca_file
         self._limits = httpx.Limits(max_connections=max_connections, max_keepalive_connections=50)
         self._clients: dict[tuple[Any, ...], httpx.Client] = {}
         self._sockets: set[socket.socket] = set()
@@ -169,27 +119,24 @@ class Client:
 
         Raises ProviderError (`connection`) when none came, broke off or is larger than the limit.
         """
-        url = url_for(connection, encoded)
-        headers = headers_for(connection, with_key=True)
+        sent = outgoing(connection, encoded, self.fetch)
         started_at = time.time()
         try:
-            client = self._client(connection, url)
+            client = self._client(connection, sent.url)
             with client.stream(
-                "POST", url, content=encoded.body, headers=headers, extensions={"trace": self._trace}
+                "POST", sent.url, content=encoded.body, headers=sent.headers, extensions={"trace": self._trace}
             ) as response:
                 body = _read(connection, response, max_response_bytes)
-        except httpx.InvalidURL as error:
-            raise InvalidInput(f"{connection.provider} has no usable address", field="base_url") from error
         except httpx.RequestError as error:
-            raise self._failure(connection, error) from error
+            raise self._failure(connection, error, secret=sent.secret) from error
         except RuntimeError as error:
             # httpx refuses to send over a client that was closed meanwhile, with no error class of its own.
             if not self._is_closed:
                 raise
-            raise self._failure(connection, error) from error
-        key = connection.key.strip()
-        if response.status_code >= 400 and len(key) >= _SHORTEST_KEY:
-            body = body.replace(key.encode(), b"[key]")
+            raise self._failure(connection, error, secret=sent.secret) from error
+        _note_refusal(connection, sent, response.status_code)
+        if response.status_code >= 400 and len(sent.secret) >= _SHORTEST_KEY:
+            body = body.replace(sent.secret.encode(), b"[key]")
         answered = {name.lower(): value for name, value in response.headers.items()}
         return Exchange(response.status_code, answered, body, started_at, time.time())
 
@@ -198,6 +145,22 @@ class Client:
     ) -> Stream:
         """A call whose answer is read as it comes. Nothing is sent before the stream is entered."""
         return Stream(self, connection, encoded, max_response_bytes)
+
+    def fetch(
+        self, method: str, url: str, headers: Mapping[str, str], body: bytes | None, timeout_s: float | None
+    ) -> Fetched:
+        """A token endpoint's answer, by a connection that is not kept. Raises ProviderError when none came."""
+        host = urlsplit(url).hostname or "the token endpoint"
+        endpoint = Connection(host, "", url)
+        try:
+            with self._opened(url, httpx.Limits(max_connections=1), http2=False) as client:
+                timeout = self._timeout if timeout_s is None else httpx.Timeout(timeout_s)
+                response = client.request(
+                    method, url, headers=headers, content=body, timeout=timeout, extensions={"trace": self._trace}
+                )
+                return Fetched(response.status_code, dict(response.headers), response.content)
+        except (httpx.RequestError, httpx.InvalidURL) as error:
+            raise self._failure(endpoint, error) from error
 
     def close(self) -> None:
         """End all calls and give back all connections. A client that is closed stays closed."""
@@ -229,14 +192,17 @@ class Client:
         # Loaded once, as it takes long; one for each, as a connection sets in it which HTTP it offers.
         context = self._ssl.get(http2)
         if context is None:
-            context = self._ssl[http2] = httpx.create_ssl_context()
+            made = ssl.create_default_context(cafile=self._ca_file) if self._ca_file else httpx.create_ssl_context()
+            context = self._ssl[http2] = made
+        # A proxy is no way to this machine itself, nor to the address where a cloud tells it its credentials.
+        is_near = _is_near(urlsplit(url).hostname or "")
         return httpx.Client(
             verify=context,
             timeout=self._timeout,
             limits=limits,
             http2=http2,
-            # A proxy named by the environment is no way to this machine itself.
-            trust_env=not _is_loopback(urlsplit(url).hostname or ""),
+            proxy=None if is_near else self._proxy or None,
+            trust_env=not is_near and not self._proxy,
             follow_redirects=False,
         )
 
@@ -283,13 +249,14 @@ class Client:
         if is_closed:
             _shut(opened)
 
-    def _failure(self, connection: Connection, error: Exception, *, is_ended: bool = False) -> ProviderError:
+    def _failure(
+        self, connection: Connection, error: Exception, *, secret: str = "", is_ended: bool = False
+    ) -> ProviderError:
         if is_ended or self._is_closed:
             code, what = "ECLOSED", "the call was ended here"
         else:
             code, what = _code_of(error)
-        key = connection.key.strip()
-        said = str(error).replace(key, "[key]") if len(key) >= _SHORTEST_KEY else str(error)
+        said = str(error).replace(secret, "[key]") if len(secret) >= _SHORTEST_KEY else str(error)
         message = f"{connection.provider}: {what} ({said})" if said else f"{connection.provider}: {what}"
         return ProviderError(message, error_class="connection", is_retryable=False, error_code=code)
 
@@ -322,6 +289,7 @@ class Stream:
         self._limit = max_response_bytes
         self._lock = threading.Lock()
         self._lane: _Lane | None = None
+        self._secret = ""
         self._is_cancelled = False
         self._has_ended = False
 
@@ -332,13 +300,12 @@ class Stream:
             self._shut()
 
     def __enter__(self) -> Self:
-        url = url_for(self._connection, self._encoded)
-        headers = headers_for(self._connection, with_key=True)
         # Compression would hold back words until a block is full.
-        headers["accept-encoding"] = "identity"
+        sent = outgoing(self._connection, self._encoded, self._client.fetch, own={"accept-encoding": "identity"})
+        self._secret = sent.secret
         self.started_at = time.time()
         try:
-            lane = self._client._enter(self, self._connection, url)
+            lane = self._client._enter(self, self._connection, sent.url)
         except RuntimeError as error:
             raise self._failure(error) from error
         with self._lock:
@@ -347,12 +314,10 @@ class Stream:
         try:
             self._check_cancelled()
             request = lane.client.build_request(
-                "POST", url, content=self._encoded.body, headers=headers, extensions={"trace": self._trace}
+                "POST", sent.url, content=self._encoded.body, headers=sent.headers, extensions={"trace": self._trace}
             )
             self._response = lane.client.send(request, stream=True)
             is_open = True
-        except httpx.InvalidURL as error:
-            raise InvalidInput(f"{self._connection.provider} has no usable address", field="base_url") from error
         except httpx.RequestError as error:
             raise self._failure(error) from error
         except RuntimeError as error:
@@ -363,6 +328,7 @@ class Stream:
             if not is_open:
                 self._leave()
         self.status = self._response.status_code
+        _note_refusal(self._connection, sent, self.status)
         self.headers = {name.lower(): value for name, value in self._response.headers.items()}
         self._pieces = self._read()
         return self
@@ -390,7 +356,7 @@ class Stream:
 
     def _read(self) -> Iterator[bytes]:
         size, held = 0, b""
-        key = self._connection.key.strip().encode()
+        key = self._secret.encode()
         try:
             for piece in self._response.iter_bytes():
                 self._check_cancelled()
@@ -433,7 +399,7 @@ class Stream:
             raise self._failure(RuntimeError())
 
     def _failure(self, error: Exception) -> ProviderError:
-        return self._client._failure(self._connection, error, is_ended=self._is_cancelled)
+        return self._client._failure(self._connection, error, secret=self._secret, is_ended=self._is_cancelled)
 
     def _trace(self, event: str, info: Mapping[str, Any]) -> None:
         if not event.endswith(("connect_tcp.complete", "start_tls.complete")):
@@ -457,7 +423,12 @@ class Stream:
 
 def _identity(connection: Connection) -> tuple[Any, ...]:
     headers = tuple(sorted(connection.headers.items()))
-    return connection.provider, connection.protocol, connection.base_url, connection.key, headers
+    return connection.provider, connection.protocol, connection.base_url, connection.key, connection.signer, headers
+
+
+def _note_refusal(connection: Connection, sent: Outgoing, status: int) -> None:
+    if status == 401 and connection.signer is not None and sent.signed is not None:
+        connection.signer.refused(sent.signed)
 
 
 def _read(connection: Connection, response: httpx.Response, limit: int) -> bytes:
@@ -509,13 +480,14 @@ def _code_of(error: Exception) -> tuple[str, str]:
     return code, what
 
 
-def _is_loopback(host: str) -> bool:
-    if host == "localhost" or host.endswith(".localhost"):
+def _is_near(host: str) -> bool:
+    if host in ("localhost", "metadata.google.internal") or host.endswith(".localhost"):
         return True
     try:
-        return ipaddress.ip_address(host).is_loopback
+        address = ipaddress.ip_address(host)
     except ValueError:
         return False
+    return address.is_loopback or address.is_link_local
 
 
 def _shut(opened: socket.socket) -> None:

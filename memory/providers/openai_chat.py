@@ -26,6 +26,7 @@ from msgspec import UNSET, Struct, UnsetType
 from msgspec.structs import replace
 
 from memory.errors import EncodingError, InvalidInput, ProviderError
+from memory.hosts import LIST_ROLES
 from memory.messages.prompt import (
     File,
     Message,
@@ -187,7 +188,35 @@ def encode_request(prompt: Prompt, settings: Settings, *, provider: str) -> Enco
             else:
                 messages.append(_system(message, options))
             landed.append((i, 0, len(messages) - 1, "", -1))
+    if entry.list_roles != LIST_ROLES:
+        _join_texts(messages, landed, entry)
     return Encoded("/chat/completions", encode_body(_body(messages, settings, entry)), Places(landed))
+
+
+def _join_texts(messages: list[Wire], landed: list[Landed], entry: ProviderEntry) -> None:
+    """One text for each list of texts in a message whose role may not hold a list, and the places after it."""
+    joined: set[int] = set()
+    for number, message in enumerate(messages):
+        role, content = _at(message, "role"), _at(message, "content")
+        role = "system" if role == "developer" else role
+        if role in entry.list_roles or not isinstance(content, list):
+            continue
+        texts = [block.text for block in content if isinstance(block, _Text)]
+        if len(texts) == len(content):
+            joined.add(number)
+            text = "\n".join(texts)
+            messages[number] = (
+                {**message, "content": text}
+                if isinstance(message, dict)
+                else msgspec.structs.replace(message, content=text)
+            )
+    for at, (i, j, number, key, _) in enumerate(landed):
+        if number in joined and key == "content":
+            landed[at] = (i, j, number, key, -1)
+
+
+def _at(message: Wire, key: str) -> Any:
+    return message.get(key) if isinstance(message, dict) else getattr(message, key, None)
 
 
 # What one host writes beyond the common protocol is not known to another: its options stand under its own name.
@@ -447,8 +476,6 @@ def _tool_message(part: ToolResult, entry: ProviderEntry, i: int, j: int) -> Wir
     if part.output.type == "content":
         place = f"messages[{i}].content[{j}]"
         content = [block for item in value if (block := _result_item(item, entry, place)) is not None]
-        if not entry.listed_results and all(isinstance(block, _Text) for block in content):
-            content = "\n".join(block.text for block in content if isinstance(block, _Text))
     elif isinstance(value, str) and part.output.type.endswith("text"):
         content = value
     else:

@@ -15,7 +15,7 @@ from typing import Any
 import msgspec
 
 from memory.errors import ProviderError
-from memory.messages.stored import write_json
+from memory.messages.halves import write_mended
 from memory.providers.classify import classify
 from memory.providers.shared import mapping, word_at
 from memory.providers.sse import Event
@@ -67,7 +67,7 @@ class CompletionReader:
             return
         self._has_choice = True
         if error := choice.get("error"):
-            raise classify(self._provider, 200, {}, write_json({"error": error}))
+            raise classify(self._provider, 200, {}, write_mended({"error": error}))
         self._finish_reason = word_at(choice, "finish_reason") or self._finish_reason
         yield from self._add(mapping(choice.get("delta")), event)
 
@@ -249,7 +249,7 @@ class _Call:
         value = inner.get(key)
         text = value if isinstance(value, str) else ""
         if isinstance(value, Mapping):
-            self._whole, text = value, write_json(value)
+            self._whole, text = value, write_mended(value)
         elif text:
             self._arguments.append(text)
         return ToolInputDelta(self.id, word_at(self._inner, "name"), text)

@@ -10,8 +10,9 @@ from typing import Any
 from msgspec import UNSET, Struct
 
 from memory.errors import EncodingError, InvalidInput, ProviderError
+from memory.messages.halves import write_mended
 from memory.messages.prompt import Options, Part
-from memory.messages.values import encode_json, write_json
+from memory.messages.values import encode_json
 from memory.providers.classify import classify
 
 Wire = Struct | dict[str, Any]
@@ -215,6 +216,6 @@ def count_at(value: Mapping[str, Any], key: str) -> int:
 def not_an_answer(provider: str, body: Mapping[str, Any], what: str) -> ProviderError:
     """The error that a body with status 200 means: the one it holds, else that it can't be read as an answer."""
     if body.get("error"):
-        return classify(provider, 200, {}, write_json(body))
+        return classify(provider, 200, {}, write_mended(body))
     message = f"{provider}: an answer that can't be read: {what}"
     return ProviderError(message, status=200, error_class="transient", is_retryable=True, data=body)

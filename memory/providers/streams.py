@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Protocol
 
 from msgspec.structs import replace
 
 from memory.errors import InvalidInput, ProviderError
-from memory.messages.characters import has_half, whole
-from memory.messages.stored import decode_json
+from memory.messages.halves import read_mended
 from memory.providers.classify import classify
 from memory.providers.sse import Event, events
-from memory.providers.wire import Chunk, Encoded, Finished, Reply, whole_reply
+from memory.providers.wire import Chunk, Encoded, Finished, Reply
 
 
 class Reader(Protocol):
@@ -42,16 +42,10 @@ class Reader(Protocol):
 
 
 def read_stream(pieces: Iterable[bytes], reader: Reader, *, provider: str) -> Iterator[Chunk]:
-    """The chunks of a stream, `Finished` last, every text in whole characters. Raises ProviderError with its `partial`.
-
-    Some hosts cut a character in two and send its halves in two events: the first waits for the second.
-    """
-    halves = _Halves()
+    """The chunks of a stream, `Finished` last. Raises ProviderError with its `partial` set."""
     try:
-        for event in events(pieces):
-            for chunk in reader.take(event):
-                if (whole := halves.joined(chunk)) is not None:
-                    yield whole
+        for event in _with_whole_characters(events(pieces)):
+            yield from reader.take(event)
             if reader.has_ended:
                 break
         if not reader.is_whole:
@@ -65,7 +59,27 @@ def read_stream(pieces: Iterable[bytes], reader: Reader, *, provider: str) -> It
     except ProviderError as error:
         error.partial = _partial(reader)
         raise
-    yield Finished(whole_reply(reply))
+    yield Finished(reply)
+
+
+# An escaped half at the end of a text, and one at its beginning; a backslash before it would make it plain letters.
+_CUT = re.compile(r'(?<!\\)((?:\\\\)*)(\\u[dD][89abAB][0-9a-fA-F]{2})"')
+_REST = re.compile(r'"(\\u[dD][c-fC-F][0-9a-fA-F]{2})')
+
+
+def _with_whole_characters(given: Iterable[Event]) -> Iterator[Event]:
+    """The events, with a character that one of them ends in and the next begins with put into the latter.
+
+    Some hosts cut their text between the halves of an emoji.
+    """
+    held = ""
+    for event in given:
+        data = event.data
+        if held and (rest := _REST.search(data)):
+            data, held = f"{data[: rest.start() + 1]}{held}{data[rest.start() + 1 :]}", ""
+        if ("\\ud" in data or "\\uD" in data) and (cut := _CUT.search(data)):
+            data, held = data[: cut.start(2)] + data[cut.end(2) :], cut[2]
+        yield event if data is event.data else Event(event.name, data)
 
 
 def _partial(reader: Reader) -> Reply | None:
@@ -73,31 +87,13 @@ def _partial(reader: Reader) -> Reply | None:
         reply = reader.partial()
     except ProviderError:
         return None
-    return whole_reply(replace(reply, finish_reason="error")) if reply.parts else None
-
-
-class _Halves:
-    """The first halves of characters that wait for their second, by what they are a piece of."""
-
-    def __init__(self) -> None:
-        self._waiting: dict[tuple[str, str], str] = {}
-
-    def joined(self, chunk: Chunk) -> Chunk | None:
-        if isinstance(chunk, Finished):
-            return chunk
-        key = (type(chunk).__name__, getattr(chunk, "call_id", ""))
-        if not self._waiting and not has_half(chunk.text):
-            return chunk
-        text = self._waiting.pop(key, "") + chunk.text
-        if text and "\ud800" <= text[-1] <= "\udbff":
-            self._waiting[key], text = text[-1], text[:-1]
-        return replace(chunk, text=whole(text)) if text else None
+    return replace(reply, finish_reason="error") if reply.parts else None
 
 
 def object_of(event: Event, provider: str) -> Mapping[str, Any]:
     """The JSON object of an event. Raises ProviderError when there is none: for an `error` event what its text says."""
     try:
-        value = decode_json(event.data.encode("utf-8", "surrogatepass"))
+        value = read_mended(event.data)
     except InvalidInput:
         value = None
     if isinstance(value, Mapping):

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Protocol
 
 from msgspec import Struct
-from msgspec.structs import replace
 
 from memory.errors import ProviderError
-from memory.messages.characters import has_half, mapped, whole
-from memory.messages.prompt import Part, Prompt, Reasoning, Text, ToolCall
+from memory.messages.prompt import Part, Prompt
 
 
 class Tool(Struct, frozen=True, omit_defaults=True):
@@ -64,22 +61,6 @@ class Reply(Struct, frozen=True):
     usage: Usage
     response_id: str = ""
     model_id: str = ""
-
-
-def whole_reply(reply: Reply) -> Reply:
-    """The reply with every text in whole characters: half of one can't be stored, shown or sent on."""
-    parts = tuple(map(_whole_part, reply.parts))
-    return reply if all(map(operator.is_, parts, reply.parts)) else replace(reply, parts=parts)
-
-
-def _whole_part(part: Part) -> Part:
-    match part:
-        case Text() | Reasoning() if has_half(part.text):
-            return replace(part, text=whole(part.text))
-        case ToolCall() if (made := mapped(part.input, whole)) != part.input:
-            return replace(part, input=made)
-        case _:
-            return part
 
 
 class TextDelta(Struct, frozen=True, tag="text-delta"):

@@ -12,7 +12,7 @@ from memory.sandbox.wire import made_id, pieces, string_of, to_json, token_count
 _CREATED = 1_764_547_200  # always the same second, so that the same request gets the same bytes
 
 
-def _never(body: dict[str, Any]) -> bool:
+def never(body: dict[str, Any]) -> bool:
     return False
 
 
@@ -29,7 +29,7 @@ class Manner(Struct, frozen=True):
     """
 
     reasoning: str = ""
-    reasons: Callable[[dict[str, Any]], bool] = _never
+    reasons: Callable[[dict[str, Any]], bool] = never
     call_id: Callable[[str, int, bytes], str] = _common_id
     reply_id: str = "chatcmpl-"
     has_whole_calls: bool = False

@@ -2,14 +2,15 @@
 
 import re
 from collections.abc import Callable, Iterator, Mapping
-from functools import lru_cache
+from functools import lru_cache, partial
 from types import ModuleType
 from typing import Any, Literal
-from urllib.parse import unquote
+from urllib.parse import unquote, urlsplit
 
 from msgspec import Struct
 from msgspec.structs import replace
 
+from memory.hosts import HOSTS, Host
 from memory.sandbox import (
     anthropic,
     anthropic_reply,
@@ -24,6 +25,8 @@ from memory.sandbox import (
     gemini,
     gemini_reply,
     groq,
+    hosts,
+    messages_hosts,
     minimax,
     mistral,
     moonshot,
@@ -37,7 +40,7 @@ from memory.sandbox import (
     xai,
     zhipu,
 )
-from memory.sandbox.openai_reply import Manner, speaking
+from memory.sandbox.openai_reply import Manner, never, speaking
 from memory.sandbox.wire import BadJson, Refused, made_id
 
 
@@ -169,6 +172,33 @@ _ANTHROPIC = Vendor(
     errors="anthropic",
 )
 
+
+def _messages(host: ModuleType, **own: Any) -> Vendor:
+    """A chat host's endpoint of Anthropic's protocol: errors are as at its other one, unless `own` names them."""
+    reply, events = messages_hosts.speaking(host.is_thinking)
+    return Vendor(
+        # Their documents' address, and the one below /v1 where the site asks all its pretend providers.
+        paths=("/anthropic/v1/messages", "/v1/messages"),
+        bad_json=openai_chat.bad_json,
+        failure=host.failure,
+        reply=reply,
+        events=events,
+        request_id_header="x-request-id",
+        errors="anthropic",
+        **own,
+    )
+
+
+def _known_by_facts(host: Host) -> Vendor:
+    """A host without code of its own, below the path of its address."""
+    return _chat(
+        plain_hosts,
+        f"{urlsplit(host.base_url).path.rstrip('/')}/chat/completions",
+        check=partial(hosts.check, host=host),
+        manner=Manner(host.shows_reasoning, plain_hosts.is_reasoning if host.shows_reasoning else never),
+    )
+
+
 _LISTED: dict[str, tuple[Vendor, ...]] = {
     "anthropic": (_ANTHROPIC,),
     "openai": (_OPENAI_CHAT, _RESPONSES),
@@ -257,6 +287,12 @@ _LISTED: dict[str, tuple[Vendor, ...]] = {
             ),
         ),
         replace(_HOSTED_RESPONSES, paths=("/responses", "/v1/responses")),
+        _messages(
+            deepseek,
+            authorise=messages_hosts.authorise_deepseek,
+            check=messages_hosts.check_deepseek,
+            error_body=openai_chat.error_body,
+        ),
     ),
     "xai": (
         _chat(xai, manner=Manner("reasoning_content", xai.is_reasoning, has_whole_calls=True, usage="always")),
@@ -271,6 +307,12 @@ _LISTED: dict[str, tuple[Vendor, ...]] = {
                 call_id=lambda name, at, raw: f"functions.{name}:{at}",
                 usage="last",
             ),
+        ),
+        _messages(
+            moonshot,
+            authorise=messages_hosts.authorise_moonshot,
+            check=messages_hosts.check_moonshot,
+            error_body=anthropic.error_body,
         ),
     ),
     "qwen": (
@@ -333,6 +375,7 @@ _LISTED: dict[str, tuple[Vendor, ...]] = {
             ),
         ),
     ),
+    **{host.id: (_known_by_facts(host),) for host in HOSTS},
     "other": (
         _chat(
             plain_hosts,

@@ -13,9 +13,9 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from memory.errors import InvalidInput, ProviderError
+from memory.messages.halves import read_mended
 from memory.messages.names import ModelRef, model_ref
 from memory.messages.prompt import Part, ToolCall
-from memory.messages.stored import decode_json
 from memory.models import Agent
 from memory.processors import Chain, HistoryStorage, PromptResult, Switches
 from memory.processors.base import model_text
@@ -25,7 +25,7 @@ from memory.processors.config import build_lists, default_lists
 from memory.providers import wire_module
 from memory.providers.calls import request_for
 from memory.providers.http import Client, Connection, Exchange
-from memory.providers.wire import Chunk, Encoded, Finished, Reply, Settings, Tool, Usage, whole_reply
+from memory.providers.wire import Chunk, Encoded, Finished, Reply, Settings, Tool, Usage
 from memory.services.connections import connection_for
 from memory.services.rules import switches_for
 
@@ -216,8 +216,8 @@ class ProviderModel:
         """
         ref = asked.model if isinstance(asked.model, ModelRef) else model_ref(model_text(asked.model))
         connection = self.connection
-        if ref.provider != self.ref.provider:
-            connection = connection_for(ref.provider, with_key=self._client is not None)
+        if ref != self.ref:
+            connection = connection_for(ref.provider, with_key=self._client is not None, model_id=ref.model_id)
         kept = self.settings
         base: dict[str, Any] = {"max_tokens": kept.max_tokens, "temperature": kept.temperature, "top_p": kept.top_p}
         base |= {"stop": list(kept.stop), "extra": dict(kept.extra)}
@@ -264,7 +264,7 @@ class ProviderModel:
         if exchange.status >= 400:
             raise self._error(exchange)
         try:
-            body = decode_json(exchange.body)
+            body = read_mended(exchange.body)
         except InvalidInput as error:
             raise self._unreadable(exchange, str(error)) from error
         if not isinstance(body, Mapping):
@@ -272,7 +272,7 @@ class ProviderModel:
         if body.get("error") and not any(key in body for key in ("content", "choices")):
             raise self._error(exchange)
         try:
-            reply = whole_reply(self._wire.decode_reply(body, provider=self.ref.provider))
+            reply = self._wire.decode_reply(body, provider=self.ref.provider)
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise self._unreadable(exchange, f"{type(error).__name__}: {error}") from error
         return _answer(reply, exchange, request.renamed)

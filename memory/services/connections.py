@@ -10,6 +10,7 @@ from memory.errors import InvalidInput
 from memory.messages.names import PROVIDERS, ModelRef, model_ref
 from memory.models import Provider
 from memory.providers import entry_for
+from memory.providers.entries import address_for
 from memory.providers.http import Client, Connection, Timeouts
 from memory.services.keys import provider_key
 
@@ -27,16 +28,18 @@ def target_model(text: str) -> ModelRef:
     return ref
 
 
-def connection_for(provider: str, *, with_key: bool) -> Connection:
+def connection_for(provider: str, *, with_key: bool, model_id: str = "") -> Connection:
     """The connection of a provider: its row, else its vendor's own address and conventional key variable.
 
+    A row without an address means the vendor's own for the row's protocol.
+    `model_id` completes an address that differs by model, as those of Azure's deployments do.
     Without `with_key` no key is looked up: enough to show what would be sent where. Raises InvalidInput when there is
     no address, no sandbox to take the place of it, or no key.
     """
     entry = entry_for(provider)
     row = Provider.objects.filter(id=provider).first()
     protocol = row.protocol if row else entry.protocol
-    base_url = row.base_url if row else entry.base_url
+    base_url = (row.base_url if row else "") or address_for(entry, protocol)
     key_ref = row.key_ref if row else f"env:{entry.key_variable}" if entry.key_variable else ""
     headers = row.headers if row else {}
     if base_url.startswith(SANDBOX):
@@ -47,8 +50,10 @@ def connection_for(provider: str, *, with_key: bool) -> Connection:
         return Connection(provider, protocol, address, SANDBOX_KEY if with_key else "", headers)
     if not base_url:
         raise InvalidInput(f"{provider} has no address: add a connection for it", field="provider")
-    key = provider_key(key_ref) if with_key and key_ref else ""
-    return Connection(provider, protocol, base_url, key, headers)
+    key = provider_key(key_ref) if with_key else ""
+    signer = None if isinstance(key, str) else key
+    found = Connection(provider, protocol, base_url, key if isinstance(key, str) else "", headers, signer)
+    return found.for_model(model_id)
 
 
 _lock = threading.Lock()
@@ -60,5 +65,10 @@ def http_client() -> Client:
     global _client
     with _lock:
         if _client is None:
-            _client = Client(Timeouts(read_s=settings.COMPAT_ADMIN_PROVIDER_TIMEOUT_S))
+            _client = Client(
+                Timeouts(read_s=settings.COMPAT_ADMIN_PROVIDER_TIMEOUT_S),
+                http2=True,
+                proxy=settings.COMPAT_ADMIN_PROVIDER_PROXY,
+                ca_file=settings.COMPAT_ADMIN_PROVIDER_CA_FILE,
+            )
         return _client

@@ -7,8 +7,10 @@ import os
 import secrets
 from collections.abc import Iterable
 from datetime import datetime, timedelta
+from functools import lru_cache
 from pathlib import Path
 
+import msgspec
 from django.db import transaction
 from django.db.models import Q
 from django.utils import timezone
@@ -18,11 +20,16 @@ from memory.access import Principal
 from memory.errors import InvalidInput, NotFound
 from memory.models import ApiKey
 from memory.principal import SCOPES
+from memory.providers.aws import AwsSigner
+from memory.providers.google import GoogleSigner
+from memory.providers.signers import Signer
 
 PREFIX_LENGTH = 8
 MAX_NAME_LENGTH = 200
 USE_NOTED_EVERY = timedelta(minutes=1)
 MAX_PROVIDER_KEY_BYTES = 16 * 1024
+KEY_REFS = ("env:", "file:", "aws:", "google:")
+"""How a reference to a provider's key begins."""
 
 
 def make_key(
@@ -87,22 +94,33 @@ def principal_for(text: str, *, now: datetime | None = None) -> Principal | None
     return Principal(name, key_id, resource_id, frozenset(scopes))
 
 
-def provider_key(key_ref: str) -> str:
-    """The key that a connection's reference stands for: `env:NAME`, `file:/path`, or nothing for no key.
+def provider_key(key_ref: str) -> str | Signer:
+    """The key that a connection's reference stands for, or what signs in place of one.
 
-    Raises InvalidInput (no_provider_key) that names the reference, never what was found there.
+    `env:NAME` and `file:/path` hold a key, or a JSON object: a Google service account's key file, or AWS credentials as
+    a `credential_process` gives them. `aws:` and `aws:PROFILE` are the credentials AWS' own tools would find, `google:`
+    the application default credentials of Google's. An empty reference means that there is no key.
+
+    Raises InvalidInput (no_provider_key) that names the reference, never what was found there. Whether the cloud's
+    own credentials are there is seen when a request is signed.
     """
     if not key_ref:
         return ""
     kind, _, place = key_ref.partition(":")
-    if kind == "env":
-        found = os.environ.get(place, "")
-    elif kind == "file":
-        found = _file_text(place, key_ref)
-    else:
-        # The reference itself may be a key that somebody put into the wrong field.
-        raise InvalidInput("a key reference is env:NAME or file:/path", field="key_ref", code="no_provider_key")
-    key = found.strip()
+    match kind:
+        case "env" | "file":
+            found = _text_at(key_ref).strip()
+            return _signer(found, key_ref) if found.startswith("{") else _checked_key(found, key_ref)
+        case "aws":
+            return _aws_signer(place)
+        case "google" if not place:
+            return _google_signer(None, key_ref)
+    # The reference itself may be a key that somebody put into the wrong field.
+    message = "a key reference is env:NAME, file:/path, aws:, aws:PROFILE or google:"
+    raise InvalidInput(message, field="key_ref", code="no_provider_key")
+
+
+def _checked_key(key: str, key_ref: str) -> str:
     if not key:
         raise InvalidInput(f"there is no key in {key_ref}", field="key_ref", code="no_provider_key")
     if not (key.isascii() and key.isprintable()):
@@ -110,6 +128,40 @@ def provider_key(key_ref: str) -> str:
             f"what {key_ref} holds can't be a key: expected one line of ASCII", field="key_ref", code="no_provider_key"
         )
     return key
+
+
+def _signer(text: str, key_ref: str) -> Signer:
+    try:
+        value = msgspec.json.decode(text)
+    except (msgspec.DecodeError, UnicodeError):
+        value = None
+    if isinstance(value, dict) and value.get("type") == "service_account":
+        return _google_signer(text, key_ref)
+    if isinstance(value, dict) and "AccessKeyId" in value:
+        return _given_aws_signer(key_ref)
+    message = f"what {key_ref} holds is neither a key, nor a Google service account, nor AWS credentials"
+    raise InvalidInput(message, field="key_ref", code="no_provider_key")
+
+
+# One for each, so that tokens are fetched once and connections are used again. A file that changed is another text.
+@lru_cache(maxsize=64)
+def _google_signer(text: str | None, key_ref: str) -> Signer:
+    return GoogleSigner(text, where=key_ref)
+
+
+@lru_cache(maxsize=64)
+def _aws_signer(profile: str) -> Signer:
+    return AwsSigner(profile=profile, where=f"aws:{profile}")
+
+
+@lru_cache(maxsize=64)
+def _given_aws_signer(key_ref: str) -> Signer:
+    return AwsSigner(read=lambda: _text_at(key_ref), where=key_ref)
+
+
+def _text_at(key_ref: str) -> str:
+    kind, _, place = key_ref.partition(":")
+    return os.environ.get(place, "") if kind == "env" else _file_text(place, key_ref)
 
 
 def _file_text(path: str, key_ref: str) -> str:

@@ -76,7 +76,7 @@ def preview(
         raise InvalidInput(message, field="thread_id", code="one_source")
     ref = target_model(f"{provider}/{model}")
     agent = agent_for(caller, agent_id) if agent_id else None
-    connection = connection_for(ref.provider, with_key=False)
+    connection = connection_for(ref.provider, with_key=False, model_id=ref.model_id)
     read: Settings | None = None
     read_from = ("", "")
     listed = MessageList()

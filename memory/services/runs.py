@@ -42,6 +42,7 @@ from memory.errors import (
     RunStopped,
     Tripwire,
 )
+from memory.messages.halves import mended
 from memory.messages.lists import MessageList
 from memory.messages.names import ModelRef
 from memory.messages.stored import StoredMessage, check_content, write_json
@@ -120,7 +121,8 @@ def prepare(caller: Principal, agent_id: str, request: GenerateRequest) -> Prepa
     before = _continued(run)
     chain, listed = _chain_and_list(run, agent, before)
     kept = _add_system(run, agent, listed)
-    target = ProviderModel(connection_for(ref.provider, with_key=False), ref, _settings(ref, agent, kept))
+    reached = connection_for(ref.provider, with_key=False, model_id=ref.model_id)
+    target = ProviderModel(reached, ref, _settings(ref, agent, kept))
     try:
         shown = show(chain, listed, target, step_number=before.get("steps", 0))
     except CompatAdminError as error:
@@ -354,7 +356,7 @@ def _execute(run: Run, agent: Agent, *, wait: Wait, is_streamed: bool = False) -
 
 def _turn(run: Run, agent: Agent, ledger: Ledger, wait: Wait) -> Turn:
     ref = ModelRef(run.provider, run.model_id)
-    target = connection_for(ref.provider, with_key=True)
+    target = connection_for(ref.provider, with_key=True, model_id=ref.model_id)
     before = _continued(run)
     chain, listed = _chain_and_list(run, agent, before)
     kept = _add_system(run, agent, listed)
@@ -522,9 +524,9 @@ class Ledger:
                 response_headers=_shown_headers(headers),
                 response_body=zlib.compress(came),
                 response_size=len(came),
-                provider_request_id=(getattr(error, "request_id", "") or _request_id(headers))[:200],
+                provider_request_id=_for_row(getattr(error, "request_id", "") or _request_id(headers))[:200],
                 error_class=getattr(error, "error_class", "internal")[:64] if error else "",
-                error_message=str(error)[:_SHOWN_ERROR] if error else "",
+                error_message=_for_row(str(error))[:_SHOWN_ERROR] if error else "",
                 decision=record.decision,
                 reason=record.reason,
                 asked_by=record.asked_by,
@@ -553,7 +555,7 @@ class Ledger:
             self.message_ids = [message["id"] for message in self._list.unsaved()]
         for failure in self._chain.failures if self._chain else ():
             self.event("processor-failed", msgspec.structs.asdict(failure))
-        now = timezone.now()
+        now, error = timezone.now(), _for_row(error)
         with transaction.atomic():
             Run.objects.filter(id=self.run.id).update(
                 status=status,
@@ -593,6 +595,12 @@ def _joined_pieces(pieces: Sequence[Any]) -> list[tuple[str, dict[str, str]]]:
         else:
             out.append((type, fields))
     return out
+
+
+def _for_row(text: str) -> str:
+    """The text as a row can hold it; it may quote what a provider sent."""
+    whole: str = mended(text)
+    return whole.replace("\x00", "\ufffd")
 
 
 _SECRET = ("set-cookie", "authorization", "x-api-key", "api-key")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
@@ -10,7 +11,8 @@ from memory.errors import InvalidInput
 from memory.imports import ai_sdk, read
 from memory.imports.values import Dump
 from memory.messages.convert import to_prompt
-from memory.messages.prompt import prompt_to_json
+from memory.messages.prompt import Output, Reasoning, Text, ToolCall, ToolResult, prompt_to_json
+from tests.imports.npm_packages import installed_packages
 
 
 def dump(value: Any) -> Dump:
@@ -27,6 +29,27 @@ def parts(*given: dict[str, Any], role: str = "assistant") -> list[dict[str, Any
 
 def tool(state: str, **fields: Any) -> dict[str, Any]:
     return {"type": "tool-depth", "toolCallId": "c", "state": state, "input": {"at": "quay"}, **fields}
+
+
+def test_messages_that_the_sdk_itself_kept_come_in_whole() -> None:
+    value = json.loads(installed_packages("ai_sdk").run("messages.mjs"))
+
+    user, first, results, last = to_prompt(dump(value).messages).messages
+
+    assert user.text == "How deep? Grüße 🌊"
+    thought, said, *calls = first.parts
+    assert isinstance(thought, Reasoning) and thought.text == "Two things to ask."
+    assert thought.options is not None and thought.options["anthropic"]["signature"] == "c2lnbmVk"
+    assert isinstance(said, Text) and said.text == "I'll look."
+    assert [(call.id, call.name, call.input) for call in calls if isinstance(call, ToolCall)] == [
+        ("toolu_1", "depth", {"at": "quay"}),
+        ("toolu_2", "tide", {}),
+    ]
+    assert [(part.call_id, part.output) for part in results.parts if isinstance(part, ToolResult)] == [
+        ("toolu_1", Output("json", {"metres": 4.2})),
+        ("toolu_2", Output("error-text", "no gauge")),
+    ]
+    assert last.text == "4.2 metres."
 
 
 class TestParts:

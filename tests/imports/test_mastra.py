@@ -18,7 +18,7 @@ from memory.messages.stored import instant
 from memory.models import Thread
 from memory.services.importing import ImportReport, import_lines
 from memory.store import DjangoStorage
-from tests.imports.mastra_packages import Packages, installed_packages
+from tests.imports.npm_packages import Packages, installed_packages
 from tests.pgrun import postgres
 
 pytestmark = pytest.mark.django_db
@@ -45,7 +45,7 @@ class Store:
 
 @pytest.fixture(scope="module")
 def packages() -> Packages:
-    return installed_packages()
+    return installed_packages("mastra")
 
 
 @pytest.fixture(scope="module", params=["libsql", "pg"])
@@ -54,10 +54,10 @@ def store(
 ) -> Iterator[Any]:
     if request.param == "pg":
         with postgres() as url:
-            yield Store(url, packages.make_store("pg", url))
+            yield Store(url, packages.run("store.mjs", "pg", url))
         return
     path = tmp_path_factory.mktemp("mastra") / "store.db"
-    yield Store(str(path), packages.make_store("libsql", f"file:{path}"))
+    yield Store(str(path), packages.run("store.mjs", "libsql", f"file:{path}"))
 
 
 def run_import(place: str, **options: Any) -> ImportReport:

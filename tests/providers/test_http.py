@@ -73,7 +73,13 @@ class TestConnection:
     def test_url_is_base_and_path(self) -> None:
         assert url_for(connection("https://a.invalid/v1/"), ENCODED) == "https://a.invalid/v1/messages"
 
-    @pytest.mark.parametrize("base", ["", "a.invalid/v1", "file:///etc/passwd", "http:///x"])
+    def test_url_keeps_the_query_of_the_base(self) -> None:
+        base = connection("https://a.invalid/v1/?api-version=2024-10-21")
+        assert url_for(base, ENCODED) == "https://a.invalid/v1/messages?api-version=2024-10-21"
+        streamed = Encoded("/messages?alt=sse", b"{}", {})
+        assert url_for(base, streamed) == "https://a.invalid/v1/messages?api-version=2024-10-21&alt=sse"
+
+    @pytest.mark.parametrize("base", ["", "a.invalid/v1", "file:///etc/passwd", "http:///x", "http://[::1"])
     def test_needs_an_http_address(self, base: str) -> None:
         with pytest.raises(InvalidInput):
             url_for(connection(base), ENCODED)
@@ -90,6 +96,8 @@ class TestConnection:
             ("azure", "openai-responses", "api-key", KEY),
             ("gemini", "openai-chat", "authorization", f"Bearer {KEY}"),
             ("ollama", "openai-chat", "authorization", f"Bearer {KEY}"),
+            ("bedrock", "bedrock-converse", "authorization", f"Bearer {KEY}"),
+            ("vertex", "gemini-contents", "authorization", f"Bearer {KEY}"),
         ],
     )
     def test_shows_the_key_as_the_provider_wants_it(self, provider: str, protocol: str, name: str, value: str) -> None:

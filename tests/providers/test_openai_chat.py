@@ -236,3 +236,40 @@ class TestReply:
     def test_an_answer_that_cannot_be_read_is_an_error(self, body: dict[str, Any]) -> None:
         with pytest.raises(ProviderError, match="can't be read"):
             decode_reply(body, provider="openai")
+
+
+class TestListRoles:
+    """Where a host takes lists from some roles only, the texts of the others are one."""
+
+    PROMPT = Prompt(
+        (
+            user(Text("a"), Text("b")),
+            assistant(Text("c"), Text("d"), ToolCall("1", "find", {})),
+            Message(
+                "tool",
+                (ToolResult("1", "find", Output("content", [{"type": "text", "text": t} for t in ("e", "f")])),),
+            ),
+            assistant(Text("g")),
+        )
+    )
+
+    @pytest.mark.parametrize(
+        ("provider", "said", "found"),
+        [("openai", list, list), ("groq", list, "e\nf"), ("deepinfra", "c\nd", "e\nf")],
+    )
+    def test_decide_what_is_joined(self, provider: str, said: Any, found: Any) -> None:
+        encoded = encode_request(self.PROMPT, Settings("m"), provider=provider)
+        asked, called, result, answered = body_of(encoded)["messages"]
+        assert isinstance(asked["content"], list) and answered["content"] == "g"
+        assert called["content"] == said or type(called["content"]) is said
+        assert result["content"] == found or type(result["content"]) is found
+        assert called["tool_calls"][0]["id"] == "1"
+
+    @pytest.mark.parametrize("provider", ["openai", "groq", "deepinfra"])
+    def test_leave_every_place_where_the_part_is(self, provider: str) -> None:
+        encoded = encode_request(self.PROMPT, Settings("m"), provider=provider)
+        body = body_of(encoded)
+        for (i, j), pointer in encoded.places.items():
+            if j >= 0 and isinstance(part := self.PROMPT.messages[i].parts[j], Text):
+                there = at(body, pointer)
+                assert part.text in (there if isinstance(there, str) else there["text"])

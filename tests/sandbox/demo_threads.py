@@ -9,6 +9,7 @@ import msgspec
 from msgspec import Struct
 
 import memory
+from memory.hosts import HOSTS
 from memory.messages.convert import to_prompt
 from memory.messages.from_prompt import from_prompt
 from memory.messages.names import ModelRef
@@ -47,10 +48,11 @@ MODELS = {
     "vllm": "Qwen/Qwen3.5-35B",
     "xai": "grok-4",
     "zhipu": "glm-4.7",
-}
+} | {host.id: host.model_id for host in HOSTS}
 TARGETS = [(provider, entry.protocol) for provider, entry in ENTRIES.items()] + [
     (provider, "openai-responses") for provider in ("openai", "azure", "xai")
 ]
+TARGETS += [(provider, protocol) for provider, entry in ENTRIES.items() for protocol in entry.elsewhere]
 
 
 class Turn(Struct, frozen=True):

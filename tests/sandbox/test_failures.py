@@ -59,12 +59,6 @@ OTHER_MEANING = {
     ("cerebras", "rate-limit"): ("overloaded", True),
     ("bedrock", "not-ready"): ("overloaded", True),
 }
-OTHER_IN_STREAM = {
-    # Told from their status alone, which a stream does not carry.
-    ("cohere", "rate-limit"): ("transient", True),
-    ("qwen", "rate-limit"): ("transient", True),
-    ("xai", "rate-limit"): ("transient", True),
-}
 WAITS = {
     ("anthropic", "rate-limit"): 7_000,
     ("openai", "rate-limit"): 9_816,
@@ -91,6 +85,7 @@ EACH = [(provider, name) for provider in ENTRIES for name in sorted(names(provid
 PROTOCOLS = [(provider, entry.protocol) for provider, entry in ENTRIES.items()] + [
     (provider, "openai-responses") for provider in ("openai", "azure", "xai")
 ]
+PROTOCOLS += [(provider, protocol) for provider, entry in ENTRIES.items() for protocol in entry.elsewhere]
 
 
 def call(client: httpx.Client, provider: str, protocol: str, *, streams: bool) -> tuple[int, dict[str, str], bytes]:
@@ -140,8 +135,7 @@ class TestFailures:
         with pytest.raises(ProviderError) as caught:
             list(module.decode_stream(pieces(body), provider=provider))
         error = caught.value
-        meaning = OTHER_MEANING | OTHER_IN_STREAM
-        assert (error.error_class, error.is_retryable) == meaning.get((provider, name), MEANING[name])
+        assert (error.error_class, error.is_retryable) == OTHER_MEANING.get((provider, name), MEANING[name])
 
     @pytest.mark.parametrize(("provider", "protocol"), PROTOCOLS)
     @pytest.mark.parametrize("drop", ["mid", "end"])

@@ -8,6 +8,7 @@ from typing import Any
 import httpx
 import pytest
 
+from memory.hosts import HOSTS
 from memory.messages.prompt import Message, Prompt, Text
 from memory.providers import ENTRIES, wire_module
 from memory.providers.wire import Finished, Settings, Tool
@@ -36,7 +37,7 @@ MODELS = {
     "ollama": "gpt-oss:20b",
     "vllm": "gpt-oss-20b",
     "other": "any-model",
-}
+} | {host.id: host.model_id for host in HOSTS}
 """A model of each host that has no peculiar wishes."""
 
 

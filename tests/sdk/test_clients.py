@@ -7,9 +7,11 @@ from __future__ import annotations
 
 import json
 from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
 
+from memory.hosts import HOSTS as KNOWN_BY_FACTS
 from memory.sandbox import Sandbox
 from tests.sandbox.demo_threads import MODELS
 
@@ -72,6 +74,21 @@ class TestAnthropic:
         client = anthropic.Anthropic(base_url=f"{sandbox.url}/anthropic", auth_token="any", max_retries=0)
 
         assert client.messages.create(model=self.MODEL, max_tokens=10, messages=HELLO).content[0].text == SAYS
+
+    @pytest.mark.parametrize(("provider", "model"), [("deepseek", "deepseek-v4-pro"), ("moonshot", "kimi-k2.6")])
+    def test_reads_the_hosts_of_its_protocol(self, sandbox: Sandbox, provider: str, model: str) -> None:
+        import anthropic
+
+        client = anthropic.Anthropic(base_url=f"{sandbox.url}/{provider}/anthropic", api_key="any", max_retries=0)
+        made = {"model": model, "max_tokens": 2048, "tools": self.TOOLS, "messages": ASK}
+        whole = client.messages.create(**made)
+        with client.messages.stream(**made) as stream:
+            streamed = stream.get_final_message()
+        assert [block.type for block in streamed.content] == [block.type for block in whole.content]
+        assert [block.type for block in whole.content] == ["thinking", "tool_use", "tool_use"]
+        sandbox.script(provider, failure="rate-limit")
+        with pytest.raises(anthropic.RateLimitError):
+            client.messages.create(**made)
 
     def test_names_errors(self, client: Any, sandbox: Sandbox) -> None:
         import anthropic
@@ -202,7 +219,7 @@ HOSTS = {
     "vllm": "v1",
     "xai": "v1",
     "zhipu": "api/paas/v4",
-}
+} | {host.id: urlsplit(host.base_url).path.strip("/") for host in KNOWN_BY_FACTS}
 """Where OpenAI's client is pointed at to speak to a host, below its id."""
 
 

@@ -36,8 +36,7 @@ def page() -> str:
         sections.append(f"## {title}\n\n" + "\n".join(lines))
     sections.append("## Refusals known by other words\n\n" + "\n".join(_other_words()))
     sections.append("## Refusals without a repair\n\n" + "\n".join(_without_repair()))
-    count = f"{len(RULES)} rules, {len(PROFILES)} profiles of providers and model families."
-    return "\n\n".join([_HEAD.rstrip(), count, *sections]) + "\n"
+    return "\n\n".join([_HEAD.rstrip(), f"{len(RULES)} rules.", *sections]) + "\n"
 
 
 def _other_words() -> Iterator[str]:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from typing import Any
 
 from msgspec.structs import replace
 
-from memory.messages.characters import mapped, whole
+from memory.messages.halves import HALF
 from memory.messages.prompt import File, Message, Part, Prompt, Reasoning, Text, ToolCall, ToolResult
+from memory.messages.values import JsonObject
 from memory.processors.changes import Change, Spot, spot_of
 from memory.processors.compat.passes.facts import Facts, facts_of
 from memory.profiles.profile import Profile
@@ -20,7 +22,7 @@ def may_hold_halves(_: Profile, facts: Facts) -> bool:
 def mend_surrogates(prompt: Prompt, _: Profile, facts: Facts, rule: str) -> tuple[Prompt, list[Change]]:
     """Halves of characters are joined where both are there, else replaced by U+FFFD: no JSON can carry them."""
     reason = "Half a character makes the request invalid JSON."
-    return _rewritten(prompt, facts, whole, "half a character", rule, reason)
+    return _rewritten(prompt, facts, _whole, "half a character", rule, reason)
 
 
 def replace_nul(prompt: Prompt, profile: Profile, facts: Facts, rule: str) -> tuple[Prompt, list[Change]]:
@@ -31,6 +33,10 @@ def replace_nul(prompt: Prompt, profile: Profile, facts: Facts, rule: str) -> tu
 
 def needs_error(_: Profile, __: Facts) -> bool:
     return False
+
+
+def _whole(text: str) -> str:
+    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace") if HALF.search(text) else text
 
 
 def _rewritten(
@@ -51,7 +57,7 @@ def _rewritten(
     messages = []
     for message in out.messages:
         content = mend(message.content) if isinstance(message.content, str) else message.content
-        options = mapped(message.options, mend)
+        options = _mapped(message.options, mend)
         if content != message.content or options != message.options:
             changes.append(Change(rule, reason, "content lost", Spot(message.id), what, "\ufffd"))
             message = replace(message, content=content, options=options)
@@ -83,19 +89,40 @@ def _table(names: Iterable[str], mend: Callable[[str], str]) -> dict[str, str]:
 
 
 def _mended_part(part: Part, mend: Callable[[str], str], ids: dict[str, str], names: dict[str, str]) -> Part:
-    options = mapped(part.options, mend)
+    options = _mapped(part.options, mend)
     match part:
         case Text() | Reasoning():
             return replace(part, text=mend(part.text), options=options)
         case ToolCall():
             new_id, name = ids.get(part.id, part.id), names.get(part.name, part.name)
-            return replace(part, id=new_id, name=name, input=mapped(part.input, mend), options=options)
+            return replace(part, id=new_id, name=name, input=_mapped(part.input, mend), options=options)
         case ToolResult():
             new_id, name = ids.get(part.call_id, part.call_id), names.get(part.name, part.name)
-            output = replace(part.output, value=mapped(part.output.value, mend))
-            made = mapped(part.input, mend)
+            output = replace(part.output, value=_mapped(part.output.value, mend))
+            made = _mapped(part.input, mend)
             return replace(part, call_id=new_id, name=name, output=output, input=made, options=options)
         case File():
             filename = None if part.filename is None else mend(part.filename)
             data, media_type = mend(part.data), mend(part.media_type)
             return replace(part, filename=filename, data=data, media_type=media_type, options=options)
+
+
+def _mapped(value: Any, change: Callable[[str], str]) -> Any:
+    """A JSON value with every text changed, keys too; two keys that become one stay apart as `k` and `k_2`."""
+    if isinstance(value, str):
+        return change(value)
+    if isinstance(value, JsonObject):
+        made = _mapped(value.value, change)
+        return value if made == value.value else made
+    if isinstance(value, dict):
+        out: dict[Any, Any] = {}
+        for key, item in value.items():
+            new = plain = change(key) if isinstance(key, str) else key
+            number = 2
+            while new in out:
+                new, number = f"{plain}_{number}", number + 1
+            out[new] = _mapped(item, change)
+        return out
+    if isinstance(value, list):
+        return [_mapped(item, change) for item in value]
+    return value

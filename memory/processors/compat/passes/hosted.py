@@ -6,8 +6,8 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from memory.messages.halves import write_mended
 from memory.messages.prompt import Message, Part, Prompt, Text, ToolCall, ToolResult
-from memory.messages.stored import write_json
 from memory.processors.changes import Change, brief, spot_of
 from memory.processors.compat.passes.facts import Facts, tail_of
 from memory.profiles.profile import Profile
@@ -83,7 +83,7 @@ def _at(own: Any, path: str) -> Any:
 
 
 def _told(call: ToolCall, result: ToolResult | None) -> str:
-    words = f"[{call.name} was run by its provider. Input: {write_json(call.input)}."
+    words = f"[{call.name} was run by its provider. Input: {write_mended(call.input)}."
     readable = "\n".join(dict.fromkeys(_texts(result.output.value))) if result is not None else ""
     if len(readable) > _LONGEST:
         readable = f"{readable[:_LONGEST]}… ({len(readable):,} characters)"

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from memory.messages.halves import write_mended
 from memory.messages.prompt import Message, Prompt
-from memory.messages.stored import write_json
 from memory.processors.changes import Change, Spot
 from memory.processors.compat.passes.facts import Facts
 from memory.profiles.profile import Profile
@@ -52,7 +52,7 @@ def _size(message: Message) -> int:
     total = 0
     for part in message.parts:
         for value in (getattr(part, name, None) for name in ("text", "data", "input")):
-            total += len(value) if isinstance(value, str) else len(write_json(value)) if value is not None else 0
+            total += len(value) if isinstance(value, str) else len(write_mended(value)) if value is not None else 0
         if (output := getattr(part, "output", None)) is not None:
-            total += len(write_json(output.value))
+            total += len(write_mended(output.value))
     return total

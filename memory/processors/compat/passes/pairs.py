@@ -7,8 +7,8 @@ from collections.abc import Sequence
 
 from msgspec.structs import replace
 
+from memory.messages.halves import write_mended
 from memory.messages.prompt import Message, Output, Part, Prompt, Text, ToolCall, ToolResult
-from memory.messages.stored import write_json
 from memory.processors.changes import Change, brief, spot_of
 from memory.processors.compat.passes.facts import Facts, tail_of
 from memory.profiles.profile import Profile
@@ -296,4 +296,4 @@ def _output_text(output: Output) -> str:
     if output.type == "content" and isinstance(output.value, list):
         texts = [item.get("text") or f"[{item.get('mediaType', 'media')}]" for item in output.value]
         return "\n".join(texts)
-    return write_json(output.value)
+    return write_mended(output.value)

@@ -1,4 +1,4 @@
-"""Mastra's real packages in a cache folder, and a Node that runs them."""
+"""Other systems' real packages from npm in a cache folder, and a Node that runs them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-HERE = Path(__file__).resolve().parent / "mastra"
+HERE = Path(__file__).resolve().parent
 NODE = "node@22.23.3"
 NEEDED = (22, 13)
 _NO_REGISTRY = (
@@ -28,31 +28,33 @@ _NO_REGISTRY = (
 
 
 class Packages:
-    """The folder with the packages and our script; `node` is the program that runs it."""
+    """The folder with the packages and our scripts; `node` is the program that runs them."""
 
     def __init__(self, folder: Path, node: str) -> None:
         self._folder, self._node = folder, node
 
-    def make_store(self, kind: str, url: str) -> bytes:
-        """Fill a new store at the URL; the JSON of all that the packages say is in it."""
-        command = [self._node, "store.mjs", kind, url]
-        ended = subprocess.run(command, cwd=self._folder, capture_output=True, timeout=120)
+    def run(self, script: str, *arguments: str) -> bytes:
+        """What a script of ours prints."""
+        ended = subprocess.run([self._node, script, *arguments], cwd=self._folder, capture_output=True, timeout=120)
         assert ended.returncode == 0, ended.stderr.decode(errors="replace")[-3000:]
         return ended.stdout
 
 
-def installed_packages() -> Packages:
-    """The packages, installed once for each version of our `package.json`. Skips, with the reason, without Node."""
+def installed_packages(name: str) -> Packages:
+    """The packages of a folder beside this file, installed once for each version of what is in it.
+
+    Skips, with the reason, where there is no Node or no registry.
+    """
+    source = HERE / name
     npm = shutil.which("npm")
     if npm is None:
-        pytest.skip("Mastra's packages need Node with its npm, which is not installed")
-    wanted = b"".join(path.read_bytes() for path in sorted(HERE.iterdir())) + NODE.encode()
-    name = f"compat-admin-mastra-{_user()}-{hashlib.sha256(wanted).hexdigest()[:12]}"
-    folder = Path(tempfile.gettempdir()) / name
+        pytest.skip(f"The packages of {name} need Node with its npm, which is not installed")
+    wanted = b"".join(path.read_bytes() for path in sorted(source.iterdir())) + NODE.encode()
+    folder = Path(tempfile.gettempdir()) / f"compat-admin-{name}-{_user()}-{hashlib.sha256(wanted).hexdigest()[:12]}"
     if not (folder / "done").exists() or not _is_own(folder):
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir(mode=0o700)
-        for path in HERE.iterdir():
+        for path in source.iterdir():
             shutil.copy(path, folder)
         # The packages' own scripts are not needed; Node's fetches the program for this machine.
         _install(npm, folder, ["--ignore-scripts"])
@@ -90,10 +92,10 @@ def _install(npm: str, folder: Path, arguments: Sequence[str]) -> None:
     try:
         ended = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=300)
     except subprocess.TimeoutExpired:
-        pytest.skip("Mastra's packages can't be installed: npm did not end within 300 s")
+        pytest.skip("The packages can't be installed: npm did not end within 300 s")
     if ended.returncode == 0:
         return
     said = ended.stdout + ended.stderr
     if any(code in said for code in _NO_REGISTRY):
-        pytest.skip("Mastra's packages can't be installed: npm cannot reach a registry")
-    pytest.skip(f"Mastra's packages can't be installed: npm ended with {ended.returncode}: {said[-2000:]}")
+        pytest.skip("The packages can't be installed: npm cannot reach a registry")
+    pytest.skip(f"The packages can't be installed: npm ended with {ended.returncode}: {said[-2000:]}")
