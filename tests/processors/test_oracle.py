@@ -41,6 +41,7 @@ MORE = {
     ("vllm", "openai-chat"): ("any",),
     ("deepseek", "openai-chat"): ("deepseek-chat",),
     ("deepseek", "openai-responses"): ("deepseek-v4-pro",),
+    ("deepseek", "anthropic-messages"): ("deepseek-flash",),
     ("mistral", "openai-chat"): ("magistral-medium",),
     ("moonshot", "openai-chat"): ("moonshot-v1-8k", "moonshot-v1-8k-vision-preview"),
     ("openai", "openai-responses"): ("gpt-5",),

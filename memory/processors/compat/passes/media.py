@@ -174,7 +174,8 @@ def move_media_out_of_results(prompt: Prompt, profile: Profile, _: Facts, rule: 
             kinds = [file.media_type for file in files]
             changes.append(Change(rule, reason, "reshaped", spot_of(message, part), kinds, "moved behind the results"))
             parts.append(replace(part, output=_without_media(part.output)))
-            moved += [Text(f"From the result of {part.name}:"), *files]
+            owned = [replace(file, of=part.of or message.id) for file in files]
+            moved += [Text(f"From the result of {part.name}:"), *owned]
         same = all(a is b for a, b in zip(parts, message.parts, strict=True))
         out.append(message if same else replace(message, content=tuple(parts)))
     flush()
