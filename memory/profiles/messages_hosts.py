@@ -17,7 +17,6 @@ _HOST = replace(
     last_user="",
     trims_last_text=False,
     cache_markers=0,
-    images=None,
     files_inline=("image/*",),
     files_by_url=("image/*",),
 )
