@@ -29,6 +29,7 @@ PROFILE = Profile(
     hosted_result_marks=("result.type",),
     further={
         "file.extra": ("context", "citations"),
+        "reasoning.extra": ("*",),  # signed blocks are opaque: only an error that names a key takes it out
         "call.call": ("type", "caller"),
         "hosted.call": ("type", "caller", "server_name"),
         "hosted.result": ("type", "caller", "is_error"),

@@ -60,6 +60,10 @@ GO_ON = Message("user", (Text("Go on."),))
 many = settings(max_examples=25, suppress_health_check=list(HealthCheck))
 
 
+_MAKERS_WORDS = ("ignature", "encrypted", "thinking.")
+"""In which a refusal is about seals and what stands beside them: only their maker can tell whether these are good."""
+
+
 class Sent(msgspec.Struct, frozen=True):
     prompt: Prompt
     changes: list[Change]
@@ -104,7 +108,7 @@ def accepted(prompt: Prompt, target: Target) -> tuple[Sent, str]:
     forced: tuple[str, ...] = ()
     profile = profile_for(ModelRef(target[0], target[2]), target[1])
     for _ in range(3):
-        if said is None or not ("ignature" in said or "encrypted" in said):
+        if said is None or not any(words in said for words in _MAKERS_WORDS):
             break
         asked = next((faults for _, faults in known_faults([said], profile)), ())
         forced = tuple(dict.fromkeys((*forced, *asked)))

@@ -24,7 +24,7 @@ def chunk(delta: str, reason: str = "null") -> str:
 
 CUT = (
     chunk(r'{"role":"assistant","content":"a\ud83d"}')
-    + chunk(r'{"content":"\ude00b\u0000\ud83d"}')
+    + chunk(r'{"content":"\ude00b\u0000"}')
     + chunk("{}", '"stop"')
     + "data: [DONE]\n\n"
 )
@@ -38,7 +38,7 @@ def test_halves_in_two_events_are_one_character() -> None:
     *deltas, last = chunks(CUT)
     assert [delta.text for delta in deltas if isinstance(delta, TextDelta)] == ["a", "😀b\x00"]
     assert isinstance(last, Finished)
-    assert [part.text for part in last.reply.parts] == ["a😀b\x00\ufffd"]
+    assert [part.text for part in last.reply.parts] == ["a😀b\x00"]
     msgspec.json.encode([*deltas, last])
 
 

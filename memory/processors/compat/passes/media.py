@@ -89,7 +89,7 @@ def note_refused_files(prompt: Prompt, profile: Profile, _: Facts, rule: str) ->
         told, reason, loss = _told(part, profile)
         before = {"file": part.media_type, "name": part.filename or ""}
         changes.append(Change(rule, reason, loss, spot_of(message, part), before, told[:300]))
-        return Text(told, None, part.at)
+        return Text(told, None, part.at, part.of)
 
     return prompt.map_parts(change), changes
 
