@@ -23,6 +23,7 @@ FACTS: dict[str, tuple[str, str]] = {
     "signers": ("foreign-signature", "providers whose seals are taken; none: this one's alone"),
     "seals_by_model": ("foreign-signature", "whether a seal is good for the model that set it only"),
     "namespace": ("reasoning", "the key under which what is this provider's own is kept"),
+    "reads_sealed": ("reasoning", "whether reasoning may be sealed data without a text"),
     "seal_prefix": ("foreign-signature", "how sealed reasoning begins"),
     "kept_under": ("unknown-field", "the namespace of what the protocol module keeps, where it is another one"),
     "also_under": ("unknown-field", "the namespace that is read where that one says nothing"),

@@ -133,6 +133,8 @@ class Profile(Struct, frozen=True):
     """Parts may carry thought signatures, which are checked."""
     checks_item_ids: bool = False
     """Item ids have the form this provider gives them, and are known to it alone."""
+    reads_sealed: bool = True
+    """Whether reasoning may be sealed data without a text."""
     seal_prefix: str = ""
     """How sealed reasoning begins."""
     item_ids: bool = False

@@ -68,6 +68,8 @@ def _may_be_sealed(part: Reasoning, profile: Profile) -> bool:
 
 def _is_by_another(part: Reasoning, profile: Profile, model_id: str) -> bool:
     """Whether a stamp, or where there is none the only marks on it, names another provider."""
+    if not profile.reads_sealed and profile.own(part.options).get("redactedData"):
+        return True
     if part.origin is not None:
         by_model = bool(profile.seals_by_model and part.origin.model_id and model_id)
         return part.origin.provider != profile.provider or (by_model and part.origin.model_id != model_id)
