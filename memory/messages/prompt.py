@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from operator import is_
 from typing import Any, Literal, get_args
 
 from msgspec import UNSET, Struct, UnsetType
@@ -180,7 +181,7 @@ class Prompt(Struct, frozen=True):
 
     def with_messages(self, messages: Sequence[Message]) -> Prompt:
         """This prompt with other messages; the same object if they are the very same ones."""
-        if len(messages) == len(self.messages) and all(a is b for a, b in zip(messages, self.messages, strict=True)):
+        if len(messages) == len(self.messages) and all(map(is_, messages, self.messages)):
             return self
         return Prompt(tuple(messages))
 

@@ -13,6 +13,7 @@ from memory.providers import entry_for
 from memory.providers.entries import address_for
 from memory.providers.http import Client, Connection, Timeouts
 from memory.services.keys import provider_key
+from memory.statements import load_row
 
 SANDBOX = "sandbox:"
 SANDBOX_KEY = "sandbox-takes-any-key"
@@ -37,7 +38,7 @@ def connection_for(provider: str, *, with_key: bool, model_id: str = "") -> Conn
     no address, no sandbox to take the place of it, or no key.
     """
     entry = entry_for(provider)
-    row = Provider.objects.filter(id=provider).first()
+    row = load_row(Provider, provider)
     protocol = row.protocol if row else entry.protocol
     base_url = (row.base_url if row else "") or address_for(entry, protocol)
     key_ref = row.key_ref if row else f"env:{entry.key_variable}" if entry.key_variable else ""

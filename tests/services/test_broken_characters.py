@@ -10,6 +10,7 @@ from memory.errors import RunFailed
 from memory.models import Agent, Attempt, Message, Provider, Run
 from memory.sandbox import Sandbox
 from memory.services import agents, runs
+from memory.services.runner import execute
 from memory.services.runs import GenerateRequest
 from tests.make import caller
 
@@ -42,13 +43,11 @@ def agent_for(provider: str, protocol: str, model: str) -> str:
 
 
 def ask(agent_id: str, text: str, *, is_streamed: bool = False) -> str:
-    """A turn's answer, by the way that a caller of the API takes."""
+    """A turn's answer."""
     request = GenerateRequest(messages=text, thread_id="t")
-    if not is_streamed:
-        return runs.generate(caller(), agent_id, request).text
-    agent = Agent.objects.get(id=agent_id)
-    run = runs._open_run(caller(), agent, request, status="running")
-    return runs._execute(run, agent, wait=runs._sleep, is_streamed=True).text
+    run = runs.open_run(caller(), Agent.objects.get(id=agent_id), request, is_streamed=is_streamed)
+    execute(run, wait=lambda seconds: False)
+    return runs.result_of(run.id).text
 
 
 def recorded(sandbox: Sandbox, provider: str) -> bytes:

@@ -50,6 +50,7 @@ def facts_of(prompt: Prompt, declared_tools: Iterable[str] = ()) -> Facts:
     """Facts of a prompt; names of declared tools count after those of the history."""
     facts = Facts({}, {})
     said: list[Any] = []  # what may hold half a character: ASCII can't, and knowing that costs nothing
+    reasoner: Origin | None = None
     asked = _NONE  # client calls of the message before, which the next one has to answer
     for message in prompt.messages:
         if message.options is not None:
@@ -115,7 +116,9 @@ def facts_of(prompt: Prompt, declared_tools: Iterable[str] = ()) -> Facts:
                         facts.has_empty_result = True
                 elif type(part) is Reasoning:
                     facts.has_reasoning = True
-                    facts.reasoners.add(part.origin)
+                    if part.origin is not reasoner:
+                        reasoner = part.origin
+                        facts.reasoners.add(reasoner)
                     if not part.text:
                         facts.has_blank_text = True
                     if not part.text.isascii():

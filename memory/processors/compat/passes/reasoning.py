@@ -20,9 +20,9 @@ def may_act(profile: Profile, facts: Facts) -> bool:
 def may_be_signed_elsewhere(profile: Profile, facts: Facts) -> bool:
     if not facts.has_reasoning or profile.reasoning != "native":
         return False
-    if profile.seals_by_model or SIGNED_ELSEWHERE in facts.call.forced:
+    if SIGNED_ELSEWHERE in facts.call.forced:
         return True
-    return any(origin is not None and not profile.takes_seals_of(origin.provider) for origin in facts.reasoners)
+    return any(_has_foreign_seals(by, profile, facts.call.model_id) for by in facts.reasoners)
 
 
 def drop_unsigned(prompt: Prompt, profile: Profile, facts: Facts, rule: str) -> tuple[Prompt, list[Change]]:
@@ -43,27 +43,31 @@ def drop_signed_elsewhere(prompt: Prompt, profile: Profile, facts: Facts, rule: 
     Signatures that several platforms share are no strangers to any of them (`Profile.signers`).
     """
     reason = f"Another provider signed this reasoning in {profile.title}'s format. It stays in the thread."
-
-    model_id = plain_model(facts.call.model_id) if profile.seals_by_model else ""
+    foreign = {by for by in facts.reasoners if _has_foreign_seals(by, profile, facts.call.model_id)}
 
     def is_foreign(part: Reasoning) -> bool:
-        if not is_sealed(part, profile):
-            return False
-        if facts.call.is_forced or not _may_be_sealed(part, profile):
-            return True
-        if part.origin is None:
-            return False
-        if not profile.takes_seals_of(part.origin.provider):
-            return True
-        return bool(model_id and part.origin.model_id) and plain_model(part.origin.model_id) != model_id
+        is_refused = facts.call.is_forced or part.origin in foreign or not _may_be_sealed(part, profile)
+        return is_refused and is_sealed(part, profile)
 
     return _drop(prompt, facts, rule, reason, is_foreign)
 
 
 def _may_be_sealed(part: Reasoning, profile: Profile) -> bool:
     """Whether the seal, if there is one, looks as this provider makes them."""
+    if not profile.seal_prefix:
+        return True
     sealed = profile.own(part.options).get("reasoningEncryptedContent")
-    return not sealed or not profile.seal_prefix or str(sealed).startswith(profile.seal_prefix)
+    return not sealed or str(sealed).startswith(profile.seal_prefix)
+
+
+def _has_foreign_seals(by: Origin | None, profile: Profile, model_id: str) -> bool:
+    if by is None:
+        return False
+    if not profile.takes_seals_of(by.provider):
+        return True
+    if not (profile.seals_by_model and by.model_id and (own := plain_model(model_id))):
+        return False
+    return plain_model(by.model_id) != own
 
 
 def _is_by_another(part: Reasoning, profile: Profile, model_id: str) -> bool:
@@ -93,15 +97,16 @@ def _drop(
     prompt: Prompt, facts: Facts, rule: str, reason: str, is_refused: Callable[[Reasoning], bool]
 ) -> tuple[Prompt, list[Change]]:
     changes: list[Change] = []
-    kept: set[Origin | None] = set()
+    kept: list[Origin | None] = []  # neighbours are mostly of one origin
 
     def keep(message: Message, part: Reasoning) -> Part | None:
         if not is_refused(part):
-            kept.add(part.origin)
+            if not kept or kept[-1] is not part.origin:
+                kept.append(part.origin)
             return part
         changes.append(Change(rule, reason, "reasoning hidden", spot_of(message, part), brief(part)))
         return None
 
     out = prompt.map_parts(keep, roles=("assistant",), of=frozenset((Reasoning,)))
-    facts.reasoners, facts.has_reasoning = kept, bool(kept)
+    facts.reasoners, facts.has_reasoning = set(kept), bool(kept)
     return out, changes
