@@ -17,12 +17,12 @@ from msgspec import Struct
 
 from memory import audit
 from memory.errors import Conflict, FieldError, InvalidInput, NotFound
+from memory.messages.arguments import storable_text
 from memory.messages.stored import (
     ROLES,
     RowContent,
     StoredMessage,
     check_content,
-    clean_content,
     content_of,
     instant,
     origin_of,
@@ -101,12 +101,12 @@ class DjangoStorage:
         _write(thread_id, resource_id, rows, author, now)
 
     def load_thread(self, thread_id: str) -> dict[str, Any] | None:
-        """`{id, resourceId, title, metadata, createdAt, updatedAt}`, or None."""
-        names = ("id", "resource_id", "title", "metadata", "created_at", "updated_at")
+        """`{id, resourceId, title, metadata, createdAt, updatedAt, messageCount}`, or None."""
+        names = ("id", "resource_id", "title", "metadata", "created_at", "updated_at", "message_count")
         row = Thread.objects.filter(id=thread_id).values_list(*names).first()
         if row is None:
             return None
-        id_, resource_id, title, metadata, created_at, updated_at = row
+        id_, resource_id, title, metadata, created_at, updated_at, message_count = row
         return {
             "id": id_,
             "resourceId": resource_id,
@@ -114,6 +114,7 @@ class DjangoStorage:
             "metadata": metadata,
             "createdAt": timestamp(created_at),
             "updatedAt": timestamp(updated_at),
+            "messageCount": message_count,
         }
 
     def create_thread(self, thread: dict[str, Any]) -> None:
@@ -393,7 +394,7 @@ def _row(message: Mapping[str, Any], place: str, now: datetime, *, close: bool =
         raise InvalidInput(problem, field=f"{place}.id")
     value = message.get("content")
     try:
-        text, notes = clean_content(value)
+        text, notes = storable_text(value)
         # A cleaned text is read again, so that what is taken from it is clean, too.
         content = read_content(text) if notes else content_of(value)
         summary = summary_of(content)

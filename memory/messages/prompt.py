@@ -34,6 +34,8 @@ class Text(Struct, frozen=True, gc=False, tag="text"):
     options: Options | None = None
     at: int | None = None
     """Index of the stored part this one was made from; None for what a pass made up."""
+    of: str = ""
+    """Id of the stored message it came from, where that is not its prompt message's."""
 
 
 class Reasoning(Struct, frozen=True, gc=False, tag="reasoning"):
@@ -42,6 +44,7 @@ class Reasoning(Struct, frozen=True, gc=False, tag="reasoning"):
     at: int | None = None
     origin: Origin | None = None
     """Stamp of the part itself, else that of its turn."""
+    of: str = ""
 
 
 _URL = re.compile(r"[a-zA-Z][a-zA-Z0-9+.-]*://")
@@ -59,6 +62,7 @@ class File(Struct, frozen=True, gc=False, tag="file"):
     filename: str | None = None
     options: Options | None = None
     at: int | None = None
+    of: str = ""
 
 
 class ToolCall(Struct, frozen=True, gc=False, tag="tool-call"):
@@ -70,6 +74,7 @@ class ToolCall(Struct, frozen=True, gc=False, tag="tool-call"):
     """No outcome is stored for it."""
     options: Options | None = None
     at: int | None = None
+    of: str = ""
 
 
 class Output(Struct, frozen=True, gc=False):
@@ -90,7 +95,6 @@ class ToolResult(Struct, frozen=True, gc=False, tag="tool-result"):
     options: Options | None = None
     at: int | None = None
     of: str = ""
-    """Id of the stored message it came from, where that is not its prompt message's."""
 
 
 Part = Text | Reasoning | File | ToolCall | ToolResult

@@ -34,6 +34,18 @@ class Change(Struct, frozen=True):
     before: Any = None
     after: Any = None
     severity: Severity = "breaks"
+    breaks_prefix: bool = False
+    """It changes what an earlier request of the thread sent, or adds what no later one will send."""
+
+
+def told_of_cache(change: Change) -> Change:
+    """The change, whose reason says it where the provider's prompt cache begins anew."""
+    if not change.breaks_prefix or change.reason.endswith(_ANEW):
+        return change
+    return replace(change, reason=f"{change.reason} {_ANEW}")
+
+
+_ANEW = "The prompt cache begins anew from here."
 
 
 class Placed(Struct, frozen=True):
@@ -64,7 +76,7 @@ class Finding(Struct, frozen=True):
 
 
 def spot_of(message: Message, part: Part | None = None) -> Spot:
-    if isinstance(part, ToolResult) and part.of:
+    if part is not None and part.of:
         return Spot(part.of, part.at)
     return Spot(message.id, part.at if part is not None else None)
 
@@ -85,7 +97,7 @@ def place_changes(
             pointer = places.get((i, j)) or places.get((i, -1))
             if pointer is not None:
                 spot = spot_of(message, part)
-                for known in {spot, Spot(message.id)}:
+                for known in {spot, Spot(message.id), Spot(spot.message_id)}:
                     sent.setdefault(known, []).append(pointer)
                 if isinstance(part, ToolResult):
                     sent.setdefault(replace(spot, is_result=True), []).append(pointer)

@@ -23,6 +23,8 @@ class MessageHistory:
     """Goes into the input processors (recalls) and the output processors (saves); two objects are fine.
 
     `storage` is a HistoryStorage. `last_messages`: how many to recall, 0 for none; absent or False for all.
+    `steady_prefix`: a full window is cut down to three quarters at once, at the beginning of a turn, instead of by one
+    message each time, so that the first recalled message, and with it the prompt cache, changes that rarely.
     Raises InvalidOption naming the option.
     """
 
@@ -34,6 +36,7 @@ class MessageHistory:
         *,
         storage: HistoryStorage | None = None,
         last_messages: int | bool | None = None,
+        steady_prefix: bool = False,
         clock: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
         if storage is None:
@@ -42,7 +45,11 @@ class MessageHistory:
         if last_messages is not None and last_messages is not False and not is_number:
             message = f"last_messages: expected a whole number from 0, or false for all, got {last_messages!r}"
             raise InvalidOption(message, field="last_messages")
+        if not isinstance(steady_prefix, bool):
+            message = f"steady_prefix: expected true or false, got {steady_prefix!r}"
+            raise InvalidOption(message, field="steady_prefix")
         self.storage = storage
+        self.steady_prefix = steady_prefix
         self.last_messages: int | None = last_messages if is_number else None
         self._clock = clock
 
@@ -53,9 +60,28 @@ class MessageHistory:
         if place is None:
             return messages
         thread_id, resource_id, _ = place
-        loaded = self.storage.load_messages(thread_id, resource_id, last=self.last_messages)
+        loaded = self._recalled(thread_id, resource_id)
         messages.add([message for message in loaded if message.get("role") != "system"], "memory")
         return messages
+
+    def _recalled(self, thread_id: str, resource_id: str | None) -> list[StoredMessage]:
+        """The newest messages of the window, oldest first."""
+        window = self.last_messages
+        loaded = self.storage.load_messages(thread_id, resource_id, last=window)
+        if not self.steady_prefix or not window or len(loaded) < window:
+            return loaded
+        thread = self.storage.load_thread(thread_id) or {}
+        count = thread.get("messageCount")
+        if not isinstance(count, int):
+            count = len(self.storage.load_messages(thread_id, resource_id, last=None))
+        quarter = max(1, window // 4)
+        too_many = max(0, count - window)
+        left_out = -(-too_many // quarter) * quarter  # whole quarters
+        if not left_out:
+            return loaded
+        recalled = loaded[left_out - too_many :]
+        begin = next((at for at, message in enumerate(recalled) if message.get("role") != "assistant"), 0)
+        return recalled[begin:] if begin < quarter else recalled
 
     def process_output_result(self, args: ProcessOutputResultArgs) -> MessageList:
         """The list, unchanged; input and response messages are saved. A failed turn without output saves nothing."""

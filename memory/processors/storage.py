@@ -22,7 +22,10 @@ class HistoryStorage(Protocol):
         ...
 
     def load_thread(self, thread_id: str) -> dict[str, Any] | None:
-        """`{id, resourceId, title, metadata, createdAt, updatedAt}`, or None."""
+        """`{id, resourceId, title, metadata, createdAt, updatedAt}`, or None.
+
+        With `messageCount` where messages are counted: it saves a steady window from loading all of them.
+        """
         ...
 
     def create_thread(self, thread: dict[str, Any]) -> None:
@@ -66,7 +69,8 @@ class MemoryStorage:
         thread["updatedAt"] = timestamp(datetime.now(UTC))
 
     def load_thread(self, thread_id: str) -> dict[str, Any] | None:
-        return self.threads.get(thread_id)
+        thread = self.threads.get(thread_id)
+        return None if thread is None else {**thread, "messageCount": len(self._messages.get(thread_id, {}))}
 
     def create_thread(self, thread: dict[str, Any]) -> None:
         taken = self.threads.setdefault(thread["id"], dict(thread))

@@ -2,7 +2,7 @@
 
 from msgspec.structs import replace
 
-from memory.profiles.profile import Fact, IdFormat, Profile
+from memory.profiles.profile import Fact, IdFormat, ImageLimits, Profile
 
 PROFILE = Profile(
     id="anthropic",
@@ -15,22 +15,36 @@ PROFILE = Profile(
     namespace="anthropic",
     seals=("signature", "redactedData"),
     signers=("anthropic", "vertex", "bedrock"),
-    files_inline=("image/*", "application/pdf", "text/plain"),
+    files_inline=("image/png", "image/jpeg", "image/gif", "image/webp", "application/pdf", "text/plain"),
     files_by_url=("image/*", "application/pdf"),
+    url_schemes=("https", "http"),
+    plain_text_files=True,
     blank_text="drop",
     pending_call="synthesise",
     unpaired="to-text",
     system_between=False,
     first_user="synthesise",
     seals_by_model=True,
+    hosted_ids="srvtoolu_[a-zA-Z0-9_]+",
+    hosted_result_marks=("result.type",),
+    further={
+        "file.extra": ("context", "citations"),
+        "reasoning.extra": ("*",),  # signed blocks are opaque: only an error that names a key takes it out
+        "call.call": ("type", "caller"),
+        "hosted.call": ("type", "caller", "server_name"),
+        "hosted.result": ("type", "caller", "is_error"),
+    },
     final_thinking=False,
     last_user="thinking",
     trims_last_text=True,
     cache_markers=4,
-    image_limits=True,
+    marks_reasoning=False,
+    images=ImageLimits(most=100),
     rules={
         "tool-id": "anthropic-tool-id-charset",
         "reasoning": "anthropic-thinking-signature-missing",
+        "unknown-field": "anthropic-unknown-field",
+        "role-order": "anthropic-role-alternation",
         "foreign-signature": "anthropic-thinking-signature-invalid",
         "hosted-tool": "anthropic-server-tool-id",
         "pending-call": "anthropic-tool-result-missing",
@@ -51,13 +65,17 @@ PROFILE = Profile(
         "first-user": "anthropic-first-message-user",
     },
     facts=(
+        Fact(
+            "anthropic-role-alternation", "the literal refusal in lobehub/lobehub#1496, of older Claude", "2026-11-30"
+        ),
+        Fact("anthropic-unknown-field", "anthropics/claude-code#4378", "2026-09-01"),
         Fact("anthropic-tool-id-charset", "the pattern in the API's own refusal", "2026-09-01"),
         Fact("anthropic-thinking-signature-missing", "langchain-ai/langchain#33391", "2026-09-01"),
         Fact("anthropic-thinking-signature-invalid", "mastra-ai/mastra#22568", "2026-09-01"),
         Fact("anthropic-server-tool-id", "decolua/9router#3685", "2026-09-01"),
         Fact("anthropic-tool-result-missing", "Claude documentation: handle tool calls", "2026-09-01"),
         Fact("anthropic-tool-result-orphan", "tghamm/Anthropic.SDK#184", "2026-09-01"),
-        Fact("anthropic-empty-message", "openai/openai-agents-js#1524", "2026-09-01"),
+        Fact("anthropic-empty-message", "the literal refusal in anthropics/claude-code#6774, #3196", "2026-11-30"),
         Fact("anthropic-tool-input-object", "prism-php/prism#659", "2026-09-01"),
         Fact("anthropic-tool-id-duplicate", "trycua/cua#524", "2026-09-01"),
         Fact("anthropic-image-unreadable", "home-assistant/core#167208", "2026-09-01"),
@@ -70,7 +88,11 @@ PROFILE = Profile(
         Fact("anthropic-thinking-must-lead", "Claude documentation: extended thinking", "2026-09-01"),
         Fact("anthropic-empty-text", "anthropics/anthropic-sdk-python#461", "2026-09-01"),
         Fact("anthropic-role-system", "Claude documentation: messages; recorded traffic of Opus 4.8", "2026-11-01"),
-        Fact("anthropic-first-message-user", "NousResearch/hermes-agent#63983", "2026-09-01"),
+        Fact(
+            "anthropic-first-message-user",
+            "the literal refusal in lobehub/lobehub#1601, mckaywrigley/chatbot-ui#1656",
+            "2026-11-30",
+        ),
     ),
 )
 
@@ -83,7 +105,9 @@ NO_PREFILL = replace(
 )
 """Newer models do not continue an assistant message."""
 
-OPUS_4_8 = replace(NO_PREFILL, id="anthropic-opus-4-8", models=("claude-opus-4-8*",), system_between=True)
+OPUS_4_8 = replace(
+    NO_PREFILL, id="anthropic-opus-4-8", models=("claude-opus-4-8*",), system_between=True, system_after_user=True
+)
 """Takes system messages between the turns."""
 
 MANUAL_THINKING = replace(

@@ -2,7 +2,17 @@
 
 from msgspec.structs import replace
 
-from memory.profiles.profile import Fact, IdFormat, Profile
+from memory.profiles.profile import Fact, IdFormat, ImageLimits, Profile
+
+_FILES = (
+    "image/png", "image/jpeg", "image/jpg", "image/gif", "image/webp",
+    "application/pdf", "text/csv", "text/html", "text/plain", "text/markdown", "application/msword",
+    "application/vnd.openxmlformats-officedocument.wordprocessingml.document", "application/vnd.ms-excel",
+    "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet",
+    "video/mp4", "video/quicktime", "video/x-matroska", "video/webm", "video/x-flv", "video/mpeg", "video/x-ms-wmv",
+    "video/3gpp",
+)  # fmt: skip
+"""The formats that the API names."""
 
 PROFILE = Profile(
     id="bedrock",
@@ -14,9 +24,20 @@ PROFILE = Profile(
     reasoning="own",
     seals_by_model=True,
     namespace="bedrock",
-    files_inline=("image/*", "application/*", "text/*", "video/*"),
-    files_by_url=("image/*", "application/*", "text/*", "video/*"),
+    files_inline=_FILES,
+    files_by_url=_FILES,
+    unique_documents=True,
+    hosted_call_marks=("call.type",),
+    hosted_result_marks=("isHosted",),
+    further={
+        "file.extra": ("context", "citations"),
+        "call.call": ("type",),
+        "hosted.call": ("type",),
+        "result.result": ("type", "status"),
+        "hosted.result": ("type", "status"),
+    },
     url_schemes=("s3",),
+    urls_in_results=False,
     exact_types=True,
     text_beside_documents=True,
     blank_text="drop",
@@ -39,6 +60,7 @@ PROFILE = Profile(
         "blank-text": "bedrock-blank-text",
         "empty-message": "bedrock-empty-content",
         "document-text": "bedrock-document-rules",
+        "document-name": "bedrock-document-rules",
         "first-user": "bedrock-role-order",
         "role-order": "bedrock-role-order",
         "tools-declared": "bedrock-tool-config-missing",
@@ -53,7 +75,11 @@ PROFILE = Profile(
         Fact("bedrock-blank-text", "OpenHands/OpenHands#5339", "2026-09-01"),
         Fact("bedrock-empty-content", "posit-dev/chatlas#429", "2026-09-01"),
         Fact("bedrock-document-rules", "archestra-ai/archestra#4220", "2026-09-01"),
-        Fact("bedrock-role-order", "NousResearch/hermes-agent#63983", "2026-09-01"),
+        Fact(
+            "bedrock-role-order",
+            "the literal refusal in langchain-ai/langchain-aws#130, microsoft/semantic-kernel#10281",
+            "2026-11-30",
+        ),
         Fact("bedrock-tool-config-missing", "vxcontrol/pentagi#196", "2026-09-01"),
     ),
 )
@@ -68,8 +94,10 @@ CLAUDE = replace(
     seals=("signature", "redactedData"),
     signers=("anthropic", "vertex", "bedrock"),
     namespace="anthropic",
+    kept_under="bedrock",
+    cache_markers=4,
     last_user="",
-    image_limits=True,
+    images=ImageLimits(most_bytes=3_750_000, most=100),
     trims_last_text=True,
     files_by_url=(),
 )

@@ -23,6 +23,25 @@ FACTS: dict[str, tuple[str, str]] = {
     "signers": ("foreign-signature", "providers whose seals are taken; none: this one's alone"),
     "seals_by_model": ("foreign-signature", "whether a seal is good for the model that set it only"),
     "namespace": ("reasoning", "the key under which what is this provider's own is kept"),
+    "reads_sealed": ("reasoning", "whether reasoning may be sealed data without a text"),
+    "seal_prefix": ("foreign-signature", "how sealed reasoning begins"),
+    "kept_under": ("unknown-field", "the namespace of what the protocol module keeps, where it is another one"),
+    "also_under": ("unknown-field", "the namespace that is read where that one says nothing"),
+    "further": ("unknown-field", "keys taken beside those of the protocol, by what holds them"),
+    "null_fields": ("null-field", "whether a key of a block may be null"),
+    "message_names": ("message-name", "which names of speakers are taken"),
+    "developer_role": ("developer-role", "whether there is a role developer"),
+    "listed_system": ("content-string", "whether a system message may hold a list of texts"),
+    "system_after_user": ("system-turn", "whether a system message between turns has to stand behind one of the user"),
+    "thinks_alone": ("empty-message", "whether an assistant message may hold reasoning and nothing else"),
+    "empty_result": ("empty-result", "what stands for a result that says nothing"),
+    "signs_parts": ("part-signature", "whether thought signatures of parts are checked"),
+    "checks_item_ids": ("item-ids", "whether item ids have this provider's form and are known to it alone"),
+    "hosted_ids": ("hosted-tool", "pattern of the ids of calls that the provider ran itself"),
+    "hosted_call_marks": ("hosted-tool", "what such a call has to say of itself to go back"),
+    "hosted_result_marks": ("hosted-tool", "what its result has to say of itself"),
+    "urls_in_results": ("file", "whether a result may hold files by URL"),
+    "marks_reasoning": ("cache-markers", "whether reasoning may carry a cache marker"),
     "reasoning_filler": ("reasoning-required", "what stands for missing reasoning of a turn with calls"),
     "thinking_leads": ("thinking-leads", "whether thinking has to begin the open tool loop when it is on"),
     "final_thinking": ("final-thinking", "whether a request with thinking off may end with thinking"),
@@ -35,7 +54,9 @@ FACTS: dict[str, tuple[str, str]] = {
     "url_schemes": ("file", "which URLs are taken; none: all"),
     "assistant_files": ("file", "whether an assistant message may hold files"),
     "exact_types": ("media-type", "whether media types are checked"),
-    "image_limits": ("image-size", "whether images have to keep to Claude's limits of pixels"),
+    "images": ("image-size", "how large images may be, in pixels a side and bytes, and how many there may be"),
+    "plain_text_files": ("file", "whether a plain text file is sent as its text"),
+    "unique_documents": ("document-name", "whether the names of documents have to differ"),
     "text_beside_documents": ("document-text", "whether a message with a document has to hold a text"),
     "media_in_results": ("media-in-result", "whether a tool result may hold images"),
     "hosts_tools": ("hosted-tool", "whether a history may hold calls that the provider ran itself"),
@@ -104,7 +125,8 @@ def schema() -> str:
     for name, (_, words) in FACTS.items():
         value = {key: item for key, item in values[name].items() if key != "default"}
         shapes[name] = {"description": f"{words[0].upper()}{words[1:]}.", **value}
-    shapes["IdFormat"] = _strict(shapes["IdFormat"]["properties"])
+    for shape in ("IdFormat", "ImageLimits"):
+        shapes[shape] = _strict(shapes[shape]["properties"])
     del shapes["Fact"]
     text = {"type": "string", "minLength": 1}
     of_fact = [

@@ -4,6 +4,13 @@ from msgspec.structs import replace
 
 from memory.profiles.profile import Fact, IdFormat, Profile
 
+_FILES = (
+    "image/png", "image/jpeg", "image/webp", "image/heic", "image/heif", "audio/*", "video/*", "application/pdf",
+    "text/plain", "text/markdown", "text/csv", "text/x-*",
+)  # fmt: skip
+"""The media types that the API names."""
+_PART_KEYS = ("videoMetadata", "mediaResolution", "partMetadata")
+
 PROFILE = Profile(
     id="gemini",
     provider="gemini",
@@ -11,10 +18,37 @@ PROFILE = Profile(
     protocol="gemini-contents",
     tool_names=IdFormat(refused="[^a-zA-Z0-9_.:-]", longest=64, may_be_empty=False, refused_first="[^a-zA-Z_]"),
     reasoning="own",
-    signers=("gemini", "vertex"),
+    signs_parts=True,
     namespace="google",
-    files_inline=("image/*", "audio/*", "video/*", "application/pdf", "text/*"),
-    files_by_url=("*",),
+    also_under="vertex",
+    files_inline=_FILES,
+    files_by_url=_FILES,
+    url_schemes=("https", "http", "gs"),
+    hosted_call_marks=("type",),
+    hosted_result_marks=("type",),
+    blank_text="drop-empty",
+    further={
+        **dict.fromkeys(
+            (
+                "text.extra",
+                "said.extra",
+                "image.extra",
+                "file.extra",
+                "reasoning.extra",
+                "call.extra",
+                "hosted.extra",
+                "result.resultPart",
+                "hosted.resultPart",
+            ),
+            _PART_KEYS,
+        ),
+        "image.inner": ("displayName",),
+        "file.inner": ("displayName",),
+        "call.call": ("partialArgs", "willContinue"),
+        "result.result": ("willContinue", "scheduling"),
+        "hosted.call": ("language", "toolType"),
+        "hosted.result": ("outcome", "toolType"),
+    },
     assistant_files=True,
     exact_types=True,
     pending_call="synthesise",
@@ -29,7 +63,9 @@ PROFILE = Profile(
         "pending-call": "gemini-function-response-count",
         "unpaired": "gemini-function-response-count",
         "call-signature": "gemini-thought-signature-missing",
+        "part-signature": "gemini-thought-signature-invalid",
         "empty-message": "gemini-empty-parts",
+        "blank-text": "gemini-empty-parts",
         "media-type": "gemini-mime-type",
         "file": "gemini-mime-type",
         "first-user": "gemini-function-call-order",
@@ -38,29 +74,37 @@ PROFILE = Profile(
     },
     facts=(
         Fact("gemini-function-name", "google-gemini/gemini-cli#7878", "2026-09-01"),
-        Fact("gemini-function-response-object", "the schema of the API", "2026-09-01"),
+        Fact(
+            "gemini-function-response-object",
+            "the literal refusal in symfony/ai#2040, AstrBotDevs/AstrBot#7216",
+            "2026-11-30",
+        ),
         Fact("gemini-function-response-count", "google-gemini/gemini-cli#3814", "2026-09-01"),
+        Fact("gemini-thought-signature-invalid", "google-gemini/gemini-cli#13467", "2026-09-01"),
         Fact("gemini-thought-signature-missing", "Gemini documentation: thought signatures", "2026-09-01"),
         Fact("gemini-empty-parts", "agentscope-ai/agentscope#2013", "2026-09-01"),
         Fact("gemini-mime-type", "google-gemini/gemini-cli#5882", "2026-09-01"),
         Fact("gemini-function-call-order", "continuedev/continue#11047", "2026-09-01"),
-        Fact("gemini-turn-end", "the roles that the API takes", "2026-09-01"),
+        Fact(
+            "gemini-turn-end",
+            "the literal refusals in microsoft/semantic-kernel#13288, songquanpeng/one-api#836",
+            "2026-11-30",
+        ),
     ),
 )
 """Matches responses by position and count, not by id."""
 
-SIGNED = replace(PROFILE, id="gemini-3", models=("gemini-[3-9]*",), signs_calls=True)
-"""Wants a thought signature on the first call of a step."""
+SIGNED = replace(PROFILE, id="gemini-3", signs_calls=True)
+"""Gemini 3 and what bears no number wants a thought signature on the first call of a step."""
 
 OLD = replace(PROFILE, id="gemini-2", models=("gemini-[12]*",), merge_roles=("assistant",))
 
 ALL = (
-    replace(SIGNED, drops_empty=("system", "assistant")),
     OLD,
-    PROFILE,
+    replace(SIGNED, drops_empty=("system", "assistant")),
     *(
         replace(profile, provider="vertex", title="Vertex AI", id=profile.id.replace("gemini", "vertex"))
-        for profile in (SIGNED, OLD, PROFILE)
+        for profile in (OLD, SIGNED)
     ),
 )
 """On Google's own API, Gemini 3 takes an empty text of the user."""

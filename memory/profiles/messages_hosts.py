@@ -10,6 +10,7 @@ _DAY = "2026-11-30"
 _HOST = replace(
     anthropic.PROFILE,
     reasoning="own",
+    reads_sealed=False,
     seals=(),
     signers=(),
     seals_by_model=False,
@@ -17,8 +18,7 @@ _HOST = replace(
     last_user="",
     trims_last_text=False,
     cache_markers=0,
-    image_limits=False,
-    files_inline=("image/*",),
+    files_inline=("image/png", "image/jpeg", "image/gif", "image/webp"),
     files_by_url=("image/*",),
 )
 

@@ -19,11 +19,20 @@ PROFILE = Profile(
     pending_call="synthesise",
     hosts_tools=False,
     drops_empty=("user", "assistant"),
+    empty_result="",
+    url_schemes=("https", "http"),
+    message_names=IdFormat(refused="[^a-zA-Z0-9_-]", longest=64, may_be_empty=False),
+    further={
+        **dict.fromkeys(("user.extra", "system.extra", "result.resultExtra"), ("name",)),
+        "assistant.extra": ("name", "function_call", "audio", "annotations", "reasoning_details"),
+        "image.inner": ("detail",),
+    },
     input_object=False,  # any text is taken as arguments
     unpaired="to-text",
     rules={
         "tool-id": "openai-chat-tool-id-length",
         "tool-name": "openai-chat-tool-name",
+        "message-name": "openai-chat-message-name",
         "reasoning": "openai-chat-foreign-part",
         "pending-call": "openai-chat-tool-result-missing",
         "unpaired": "openai-chat-tool-result-orphan",
@@ -32,6 +41,7 @@ PROFILE = Profile(
     },
     facts=(
         Fact("openai-chat-tool-id-length", "vercel/ai#5171", "2026-09-01"),
+        Fact("openai-chat-message-name", "jekalmin/extended_openai_conversation#251", "2026-09-01"),
         Fact("openai-chat-tool-name", "mcp-use/mcp-use#94", "2026-09-01"),
         Fact("openai-chat-foreign-part", "BerriAI/litellm#22997", "2026-09-01"),
         Fact("openai-chat-tool-result-missing", "langchain-ai/langchain#25716", "2026-09-01"),

@@ -1,8 +1,23 @@
 """OpenAI's models on Responses."""
 
+from collections.abc import Mapping
+
 from msgspec.structs import replace
 
 from memory.profiles.profile import Fact, IdFormat, Profile
+
+_MESSAGE_KEYS = ("type", "id", "status", "phase")
+_FURTHER: Mapping[str, tuple[str, ...]] = {
+    **dict.fromkeys(("user.item", "system.item", "assistant.item", "text.item", "said.item"), _MESSAGE_KEYS),
+    **dict.fromkeys(("user.content", "system.content", "text.content"), ("prompt_cache_breakpoint",)),
+    "said.content": ("annotations", "logprobs"),
+    "image.content": ("type", "detail", "file_id", "filename", "prompt_cache_breakpoint"),
+    "file.content": ("type", "file_id", "filename", "detail", "prompt_cache_breakpoint"),
+    "reasoning.item": ("status", "content"),
+    "call.call": ("status", "namespace"),
+    "result.result": ("status",),
+    **dict.fromkeys(("hosted.call", "hosted.result"), ("*",)),
+}
 
 PROFILE = Profile(
     id="openai-responses",
@@ -14,10 +29,16 @@ PROFILE = Profile(
     reasoning="native",
     seals=("itemId", "reasoningEncryptedContent"),
     namespace="openai",
+    also_under="azure",
     item_ids=True,
+    checks_item_ids=True,
+    seal_prefix="gAAAA",
     files_inline=("image/*", "application/*", "text/*"),
     files_by_url=("image/*", "application/*", "text/*"),
     drops_empty=("user", "assistant"),
+    url_schemes=("https", "http"),
+    hosted_call_marks=("call.type", "itemId"),
+    further=_FURTHER,
     input_object=False,  # any text is taken as arguments
     pending_call="synthesise",
     unpaired="to-text",
@@ -41,8 +62,23 @@ PROFILE = Profile(
     ),
 )
 
+_NULL = Fact("xai-null-field", "Wei-Shaw/sub2api#4237", "2026-09-01")
+
+_XAI = {"null-field": "xai-null-field", "blank-text": "xai-empty-content"}
+
 ELSEWHERE = tuple(
-    replace(PROFILE, id=f"{provider}-responses", provider=provider, title=f"{title} Responses")
+    replace(
+        PROFILE,
+        id=f"{provider}-responses",
+        provider=provider,
+        title=f"{title} Responses",
+        checks_item_ids=False,
+        seal_prefix="",
+        null_fields=provider != "xai",
+        blank_text="drop-empty" if provider == "xai" else "accept",
+        rules={**PROFILE.rules, **(_XAI if provider == "xai" else {})},
+        facts=(*PROFILE.facts, *((_NULL,) if provider == "xai" else ())),
+    )
     for provider, title in (
         ("xai", "xAI"),
         ("deepseek", "DeepSeek"),

@@ -6,7 +6,7 @@ import hashlib
 import re
 from collections.abc import Collection, Iterator, Mapping
 from functools import cache
-from typing import Literal
+from typing import Any, Literal
 
 from msgspec import Struct
 
@@ -86,6 +86,20 @@ def _base62(text: str) -> str:
     return "".join(out)
 
 
+class ImageLimits(Struct, frozen=True):
+    """How large images may be, in pixels a side and bytes, and how many a request may hold; 0: any number."""
+
+    longest: int = 8000
+    longest_of_many: int = 2000
+    many: int = 20
+    """More images than these are many."""
+    most_bytes: int = 5 * 1024 * 1024
+    most: int = 0
+
+    def longest_among(self, count: int) -> int:
+        return self.longest_of_many if count > self.many else self.longest
+
+
 class Profile(Struct, frozen=True):
     """Facts about a provider and a family of its models. The defaults are those of a provider we know nothing about.
 
@@ -115,6 +129,14 @@ class Profile(Struct, frozen=True):
     """Whether a request with thinking off may end with an assistant message that holds thinking."""
     signs_calls: bool = False
     """The first call of a step carries a thought signature."""
+    signs_parts: bool = False
+    """Parts may carry thought signatures, which are checked."""
+    checks_item_ids: bool = False
+    """Item ids have the form this provider gives them, and are known to it alone."""
+    reads_sealed: bool = True
+    """Whether reasoning may be sealed data without a text."""
+    seal_prefix: str = ""
+    """How sealed reasoning begins."""
     item_ids: bool = False
     """Parts carry ids of items that the server may know."""
     input_object: bool = True
@@ -125,28 +147,58 @@ class Profile(Struct, frozen=True):
     """Keys of this namespace that show who made a reasoning part: a signature, an item id."""
     namespace: str = ""
     """Key of this provider's options, by which its own reasoning is known."""
+    kept_under: str = ""
+    """Namespace of what its protocol module keeps, where that is another one."""
+    also_under: str = ""
+    """Namespace that is read where that one says nothing."""
     files_inline: tuple[str, ...] = ("*",)
     """Media types taken as base64, as globs."""
     files_by_url: tuple[str, ...] = ("*",)
+    plain_text_files: bool = False
+    """A plain text file is sent as its text, so it has to be one."""
+    unique_documents: bool = False
+    """Whether the names of documents have to differ."""
     text_beside_documents: bool = False
     """A message with a document has to hold a text."""
-    image_limits: bool = False
-    """Images have to keep to Claude's limits of pixels."""
+    images: ImageLimits | None = None
     url_schemes: tuple[str, ...] = ()
     """Which URLs are taken; empty: all."""
+    null_fields: bool = True
+    """Whether a key of a block may be null."""
     exact_types: bool = False
     """Media types are checked; a wildcard is none."""
     media_in_results: bool = True
     """Whether a tool result may hold images."""
+    urls_in_results: bool = True
+    """Whether they may be given by URL."""
     hosts_tools: bool = True
     """Whether a history may hold calls that the provider ran itself."""
-    blank_text: Handling = "accept"
+    hosted_ids: str = ""
+    """Pattern of the ids of such calls; empty: any."""
+    hosted_call_marks: tuple[str, ...] = ()
+    """Options of such a call (`call.type`) of which one has to be there, or it can't be sent back; empty: none."""
+    hosted_result_marks: tuple[str, ...] = ()
+    """The same for its result."""
+    blank_text: Literal["accept", "drop", "drop-empty"] = "accept"
+    """`drop-empty`: white space is taken, no text at all is not."""
     break_after_file: bool = False
     """A text of one line break behind a file is taken, blank as it is."""
     pending_call: Handling = "accept"
     unpaired: Handling = "accept"
     system_between: bool = True
     """Whether a system message may stand between the turns."""
+    system_after_user: bool = False
+    """Such a system message has to stand behind one of the user, or of the system."""
+    developer_role: bool = True
+    """Whether there is a role developer."""
+    listed_system: bool = True
+    """Whether a system message may hold a list of texts."""
+    message_names: IdFormat | None = None
+    """Which names of speakers are taken; None: any."""
+    empty_result: str | None = None
+    """What stands for a result that says nothing, which may then be no empty list; None: whatever is stored."""
+    thinks_alone: bool = True
+    """Whether an assistant message may hold reasoning and nothing else."""
     drops_empty: tuple[str, ...] = ("system", "user", "assistant")
     """Roles whose messages are refused without content."""
     assistant_files: bool = False
@@ -159,8 +211,13 @@ class Profile(Struct, frozen=True):
     """Where a request may not end with the assistant: with thinking on, or always; empty: anywhere."""
     trims_last_text: bool = False
     """A final assistant text may not end in white space."""
+    further: Mapping[str, tuple[str, ...]] | None = None
+    """Keys taken beside those that the protocol module writes, by what holds them (`call.callExtra`); `*` is any.
+    None: any, everywhere."""
     cache_markers: int = 0
     """How many cache markers are taken; 0: there is no limit."""
+    marks_reasoning: bool = True
+    """Whether reasoning may carry a cache marker."""
     declares_called_tools: bool = False
     """Where the history calls tools, some have to be declared."""
     reminder_tags: bool = True
@@ -168,6 +225,22 @@ class Profile(Struct, frozen=True):
     first_user: Literal["accept", "synthesise"] = "accept"
     rules: Mapping[str, str] = {}
     facts: tuple[Fact, ...] = ()
+
+    def space(self, options: Mapping[str, Any] | None) -> str:
+        """The namespace in which the protocol module finds what these options keep for the target."""
+        own = self.kept_under or self.namespace
+        if self.also_under and options and not options.get(own) and options.get(self.also_under):
+            return self.also_under
+        return own
+
+    def own(self, options: Mapping[str, Any] | None) -> Mapping[str, Any]:
+        """What these options keep for the target; empty where that is nothing."""
+        value = options.get(self.space(options)) if options else None
+        return value if isinstance(value, Mapping) else {}
+
+    def with_own(self, options: Mapping[str, Any] | None, own: Mapping[str, Any]) -> dict[str, Any]:
+        """These options with something else kept for the target."""
+        return {**(options or {}), self.space(options): own}
 
     def takes_seals_of(self, provider: str) -> bool:
         return provider in (self.signers or (self.provider,))

@@ -11,6 +11,7 @@ PROFILE = Profile(
     files_by_url=("image/*",),
     media_in_results=False,
     hosts_tools=False,
+    empty_result="",
     pending_call="synthesise",
     unpaired="to-text",
 )

@@ -7,7 +7,7 @@ September 2026. No report tells that it looks at pairs of calls and results.
 import re
 from typing import Any
 
-from memory.sandbox.chat_shape import Fault, Shape, dotted, walk
+from memory.sandbox.chat_shape import Fault, Shape, dotted, parts_of, walk
 from memory.sandbox.wire import Refused, words
 
 _SHAPE = Shape(
@@ -28,6 +28,7 @@ _SHAPE = Shape(
         "tool": words("role content name tool_call_id"),
     },
 )
+_IMAGES = 5
 _REASONING_MODEL = re.compile(r"gpt-oss|qwen3|deepseek-r1|compound")
 
 
@@ -37,6 +38,9 @@ def check(body: Any) -> None:
         walk(body, _SHAPE)
     except Fault as fault:
         raise Refused(_words(fault)) from None
+    parts = (part for message in body["messages"] for part in parts_of(message))
+    if sum(part["type"] == "image_url" for part in parts) > _IMAGES:
+        raise Refused(f"Too many images provided. This model supports up to {_IMAGES} images")
 
 
 def is_reasoning(body: dict[str, Any]) -> bool:

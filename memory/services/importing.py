@@ -26,6 +26,7 @@ from memory.errors import CompatAdminError, Conflict, Forbidden, InvalidInput
 from memory.imports.exchange import TITLE_LENGTH, Conversation, joined, name_of, thread_id_of, title_of
 from memory.imports.sources import Unit
 from memory.imports.values import PREFIX, Dump, Line, key_of
+from memory.messages.arguments import storable_text
 from memory.messages.stored import StoredMessage, clean_content, decode_json, instant
 from memory.models import Message, Thread
 from memory.services.preview import Preview, preview
@@ -296,7 +297,7 @@ def _beyond(dump: Dump, thread_id: str) -> tuple[list[StoredMessage], list[Store
     changed, kept_count = [], 0
     for id_, (role, content, written_by) in rows.items():
         message = sent.get(id_)
-        if message is None or (role == message["role"] and content == clean_content(message["content"])[0]):
+        if message is None or (role == message["role"] and content == storable_text(message["content"])[0]):
             continue
         if written_by.startswith(_AUTHOR):
             changed.append(message)

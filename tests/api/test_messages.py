@@ -128,6 +128,16 @@ class TestNewMessages:
         assert msgspec.json.decode(row.content)["parts"][0]["text"] == "a\ufffd\ufffd"
         assert "surrogate" in row.reason
 
+    def test_hold_objects_as_arguments(self, caller: Caller) -> None:
+        thread = make.make_thread()
+        call = make.tool_call("c1", "call")
+        call["toolInvocation"]["args"] = "{broken"
+        body = {"messages": [{"id": "m", "role": "assistant", "content": {"format": 2, "parts": [call]}}]}
+        caller.post(f"/threads/{thread.id}/messages", body)
+        caller.post(f"/threads/{thread.id}/messages", body)  # sent again, it is the same
+        invocation = msgspec.json.decode(Message.objects.get().content)["parts"][0]["toolInvocation"]
+        assert (invocation["args"], invocation["rawInput"]) == ({"_raw": "{broken"}, "{broken")
+
     def test_may_be_sent_again(self, caller: Caller) -> None:
         thread = make.make_thread()
         body = {"messages": [make.text("one", id="m1"), make.text("two", id="m2")]}

@@ -1,9 +1,12 @@
 """MessageHistory: what is recalled, what is saved, for whom."""
 
+import itertools
 import threading
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from memory.errors import InvalidInput, InvalidOption, NotFound
 from memory.processors import Chain, MemoryStorage, MessageHistory, MessageList, ProcessInputArgs
@@ -49,6 +52,11 @@ class TestOptions:
         with pytest.raises(InvalidOption, match="last_messages"):
             MessageHistory(storage=MemoryStorage(), last_messages=value)
 
+    @pytest.mark.parametrize("value", [1, "yes", None])
+    def test_refuses_odd_steadiness(self, value: Any) -> None:
+        with pytest.raises(InvalidOption, match="steady_prefix"):
+            MessageHistory(storage=MemoryStorage(), steady_prefix=value)
+
     def test_needs_a_storage(self) -> None:
         with pytest.raises(InvalidOption, match="storage"):
             MessageHistory()
@@ -82,6 +90,49 @@ class TestPlace:
         assert recall(storage, messages) is messages
         save(storage, messages)
         assert storage.threads == {}
+
+
+class Uncounted(MemoryStorage):
+    """A storage that doesn't say how many messages a thread has."""
+
+    def load_thread(self, thread_id: str) -> dict[str, Any] | None:
+        thread = super().load_thread(thread_id)
+        return thread and {key: value for key, value in thread.items() if key != "messageCount"}
+
+
+class TestSteadyWindow:
+    @settings(max_examples=60, deadline=None)
+    @given(
+        window=st.integers(1, 24),
+        turns=st.lists(st.lists(st.sampled_from(["assistant", "result"]), max_size=3), min_size=1, max_size=40),
+        is_counted=st.booleans(),
+    )
+    def test_moves_once_in_a_quarter(self, window: int, turns: list[list[str]], is_counted: bool) -> None:
+        storage = MemoryStorage() if is_counted else Uncounted()
+        storage.create_thread({"id": "th-1", "resourceId": "res-1", "title": "", "metadata": {}, "updatedAt": ""})
+        begins: list[tuple[int, str]] = []
+        written = 0
+        for turn in turns:
+            for role in ["user", *turn]:
+                made = user(f"m{written:03}") if role == "user" else message(f"m{written:03}", text())
+                storage.save_messages("th-1", None, [{"threadId": "th-1", "resourceId": "res-1", **made}])
+                written += 1
+                found = ids(recall(storage, make_list(), last_messages=window, steady_prefix=True))
+                assert found == [f"m{n:03}" for n in range(int(found[0][1:]), written)]
+                assert len(found) <= window
+                if written <= window:
+                    assert found[0] == "m000"
+                begins.append((written, found[0]))
+        moves = [count for (_, before), (count, after) in itertools.pairwise(begins) if before != after]
+        quarter = max(1, window // 4)
+        assert all(later - earlier >= quarter for earlier, later in itertools.pairwise(moves))
+
+    def test_begins_with_a_turn(self) -> None:
+        turns = [m for n in range(12) for m in (user(f"u{n}"), message(f"a{n}", text()), message(f"b{n}", text()))]
+        for count in range(17, len(turns)):
+            found = ids(recall(stored(*turns[:count]), make_list(), last_messages=16, steady_prefix=True))
+            assert found[0].startswith("u")
+            assert 16 - 4 - 2 <= len(found) <= 16
 
 
 class TestRecall:

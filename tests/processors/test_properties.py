@@ -6,6 +6,7 @@ from typing import Any
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from memory.messages.convert import to_prompt
 from memory.messages.from_prompt import from_prompt
@@ -100,6 +101,8 @@ class TestPasses:
         # A request that ends with the assistant, or with one of two neighbours to be joined, is no turn's end.
         asked = [prompt for prompt in faithful if not prompt.messages or prompt.messages[-1].role != "assistant"]
         for profile in TARGETS:
+            # How many images there are changes what is sent of the first.
+            profile = replace(profile, images=None) if profile.images else profile
             prompts = asked if profile.last_user or profile.trims_last_text else faithful
             for shorter, longer in itertools.pairwise(said(passed(prompt, profile)) for prompt in prompts):
                 assert longer[: len(shorter)] == shorter, profile.id
@@ -130,7 +133,7 @@ class TestPasses:
 
 
 def within(fresh: Facts, carried: Facts, *, names: bool) -> bool:
-    flags = ("has_reasoning", "has_blank_text", "has_pending", "has_unpaired", "has_block")
+    flags = ("has_reasoning", "has_blank_text", "has_pending", "has_unpaired")
     known = not names or (
         set(fresh.tool_ids) <= set(carried.tool_ids) and set(fresh.tool_names) <= set(carried.tool_names)
     )

@@ -48,6 +48,18 @@ PLAYED = {
     "any-reminder-tags",
     # Signed thinking without text was taken in recorded traffic, so it is taken here; reports say otherwise.
     "anthropic-thinking-empty",
+    # No pretend host keeps requests in a database that can't hold U+0000.
+    "any-nul-character",
+    # Reported of one host of the model, whose pretend one reads what it knows.
+    "zhipu-part-field",
+    # Only xAI is known to mind nulls, only Groq to mind a list; here another host says the same.
+    "any-null-field",
+    "any-content-string",
+    # DeepSeek's and Moonshot's alone, said by another host.
+    "any-reasoning-required",
+    # Old versions of the API, and older models, which are not played.
+    "azure-developer-role",
+    "anthropic-role-alternation",
 }
 """Rules whose refusal is scripted, as nobody here would make it."""
 UNWRITTEN = {
@@ -66,6 +78,8 @@ OTHER_WORDS = {
     # Known by its words for another kind of item.
     "openai-responses-reasoning-orphan": "was provided without its required 'reasoning' item",
     # Hosts with words of their own, or with the same ones for everything.
+    "any-empty-result": "empty array",
+    "any-developer-role": "Input tag 'developer' found",
     "any-media-in-result": "The messages parameter is illegal",
     "any-file": "image_url' is unsupported",
     "any-reasoning": "Corrupted thought signature",

@@ -12,7 +12,7 @@ from memory.errors import Conflict, InvalidInput, NotFound
 from memory.messages.stored import read_content
 from memory.models import Message, Thread
 from memory.store import DjangoStorage, check_messages, stamp_of, summary_of
-from tests.make import START, add_messages, make_agent, make_thread, message, text
+from tests.make import START, add_messages, make_agent, make_thread, message, text, tool_call
 
 BIG = 12345678901234567890123
 
@@ -160,6 +160,29 @@ class TestSaving:
         assert (row.provider, len(row.model_id), row.type) == ("open\ufffdai", 200, "da\ufffdta")
         assert row.summary[0][0] == "te\ufffdxt"
 
+    @pytest.mark.parametrize(
+        ("args", "made"),
+        [('{"a": 1}', {"a": 1}), ("{broken", {"_raw": "{broken"}), ([], {}), ("", {}), (7, {"value": 7})],
+    )
+    def test_makes_objects_of_arguments_and_keeps_what_came(self, args: Any, made: Any) -> None:
+        thread = make_thread()
+        part = tool_call("c1", "call")
+        part["toolInvocation"]["args"] = args
+        add_messages(thread, message(part, id="a"))
+        row = Message.objects.get()
+        invocation = read_content(row.content)["parts"][0]["toolInvocation"]
+        assert (invocation["args"], invocation["rawInput"]) == (made, args)
+        assert row.reason == "cleaned: arguments that were no object became one"
+
+    @pytest.mark.parametrize("mark", [{"openai": {"custom": True}}, {"groq": {"rawArguments": True}}])
+    def test_leaves_arguments_that_are_marked_as_text(self, mark: Any) -> None:
+        part = tool_call("c1", "call")
+        part["toolInvocation"]["args"] = "free text"
+        add_messages(make_thread(), message({**part, "providerMetadata": mark}, id="a"))
+        row = Message.objects.get()
+        assert read_content(row.content)["parts"][0]["toolInvocation"]["args"] == "free text"
+        assert row.reason == ""
+
     @pytest.mark.parametrize("bad", ["", "x" * 256, "a\x00b", "a\ud800", None, 7])
     def test_refuses_an_id_that_no_row_can_hold(self, bad: Any) -> None:
         thread = make_thread()
@@ -203,7 +226,7 @@ class TestThreads:
             "updatedAt": "2026-01-03T00:00:00.000Z",
         }
         storage.create_thread(stored)
-        assert storage.load_thread("t") == stored
+        assert storage.load_thread("t") == {**stored, "messageCount": 0}
         assert storage.load_thread("nowhere") is None
 
     def test_an_id_of_another_resource_is_taken_and_stays_as_it_was(self) -> None:

@@ -115,7 +115,7 @@ _ALL: tuple[RuleInfo, ...] = (
         "anthropic",
         "The user speaks first",
         _BEFORE,
-        "unverified wording",
+        "several reports",
         "A history that begins with the assistant gets a short user message in front.",
     ),
     RuleInfo(
@@ -148,7 +148,7 @@ _ALL: tuple[RuleInfo, ...] = (
         "openai",
         "No reasoning in the request",
         _BEFORE,
-        "unverified wording",
+        "several reports",
         "Chat Completions has no place for reasoning: what is not left out here would be ignored there.",
     ),
     RuleInfo(
@@ -337,6 +337,20 @@ _FAULTS: dict[str, tuple[str, str]] = {
         "Only what follows, where the server keeps the rest",
         "A request that names the previous response carries what came after it.",
     ),
+    "nul-character": (
+        "The character U+0000 is replaced after the error",
+        "Some hosts keep requests in a database that can't store it. What is stored here never holds it.",
+    ),
+    "unknown-field": (
+        "Keys the target does not know are left out",
+        "Other hosts and libraries leave keys of their own; one that an error names goes too, for this run.",
+    ),
+    "null-field": ("No key is null", "Blocks go back as they came, without their nulls."),
+    "message-name": ("Names of speakers in the form the target takes", "Other characters become _."),
+    "developer-role": ("The role developer is called system", "Hosts of OpenAI's format know the older name only."),
+    "content-string": ("A system message is one text", "The target takes a text there, not a list of them."),
+    "document-name": ("Names of documents differ", "A later document of the same name gets -2, -3."),
+    "empty-result": ("A result says at least an empty text", "An empty list of content is refused."),
     "lone-surrogate": ("Half characters are mended", "Text cut inside a character is no valid JSON."),
     "reasoning": ("Reasoning of others stays home", "The target takes no reasoning, or only its own."),
     "foreign-signature": ("Reasoning signed by others stays home", "A signature is good where it was made."),
@@ -361,6 +375,10 @@ _FAULTS: dict[str, tuple[str, str]] = {
     "call-signature": (
         "A stand-in for a missing thought signature",
         "The first call of a step wants one; the documented stand-in says that there is none.",
+    ),
+    "part-signature": (
+        "Thought signatures of another origin are left out",
+        "Only the host that set one can check it; the part stays without it.",
     ),
     "media-type": ("Media types after the bytes", "A wrong type is refused although the picture is good."),
     "media-in-result": ("Images of tool results follow in a user message", "A tool message holds text only."),
@@ -393,6 +411,9 @@ _FAULTS: dict[str, tuple[str, str]] = {
 }
 _REACTIVE = {
     "any-context-overflow",
+    "any-nul-character",
+    "anthropic-role-alternation",
+    "azure-developer-role",
     "any-previous-id",
     "openai-responses-previous-id",
     "vllm-role-alternation",
@@ -404,10 +425,8 @@ _DOCUMENTED = {
     "deepseek-reasoning-required", "gemini-thought-signature-missing", "mistral-tool-id-format",
     "moonshot-reasoning-required",
 }  # fmt: skip
-_UNVERIFIED = {
-    "anthropic-empty-message", "bedrock-role-order", "gemini-function-response-object", "gemini-turn-end",
-    "mistral-empty-assistant",
-}  # fmt: skip
+_UNVERIFIED = {"azure-developer-role"}
+"""The fault is real; the words are those of another host. It acts only when they come."""
 
 
 def _further() -> Iterator[RuleInfo]:
@@ -429,6 +448,7 @@ def _further() -> Iterator[RuleInfo]:
 
 _ALL += tuple(_further())
 RULES: dict[str, RuleInfo] = {rule.id: rule for rule in _ALL}
+FAULT_TITLES: dict[str, str] = {fault: title for fault, (title, _) in _FAULTS.items()}
 FAMILIES: dict[str, str] = {rule.id: rule.family for rule in _ALL if rule.family}
 
 

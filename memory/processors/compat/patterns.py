@@ -8,6 +8,7 @@ from __future__ import annotations
 PATTERNS: dict[str, str] = {
     "any-nul-character": r"\\u0000 cannot be converted to text|cannot contain NUL \(0x00\)|unsupported Unicode escape sequence",  # noqa: E501
     "any-lone-surrogate": r"no (?:low|high) surrogate in string|lone (?:leading|trailing) surrogate|surrogates not allowed",  # noqa: E501
+    "any-unknown-field": r"Extra inputs are not permitted|Unrecognized (?:request argument|key)|Unknown parameter: '(?:messages|input|contents)\b|Unknown name \\?\"[\w-]+\\?\" at|extraneous key \[[\w-]+\]|unknown field\b|property '[^']+' is unsupported",  # noqa: E501
     "anthropic-tool-id-charset": r"tool_use(?:\.id|_id): String should match pattern '\^\[a-zA-Z0-9_-\]\+\$'",
     "anthropic-server-tool-id": r"server_tool_use\.id: String should match pattern",
     "anthropic-server-tool-orphan": r"unexpected `?tool_use_id`? found in `?(?!tool_result`?\b)\w+_tool_result`? blocks",  # noqa: E501
@@ -68,7 +69,7 @@ PATTERNS: dict[str, str] = {
     "bedrock-tool-result-orphan": r"number of toolResult blocks at messages?\.\d+\.content exceeds",
     "bedrock-blank-text": r"text field in the ContentBlock object at messages\.\d+\.content\.\d+ is blank|must contain non-whitespace text",  # noqa: E501
     "bedrock-empty-content": r"content field in the Message object at messages\.\d+ is empty",
-    "bedrock-document-rules": r"text block must be included when using documents",
+    "bedrock-document-rules": r"text block must be included when using documents|[Dd]uplicate document names|document names of a request must differ",  # noqa: E501
     "bedrock-role-order": r"A conversation must (?:start with a user message|alternate between user and assistant roles|end with a user message)",  # noqa: E501
     "bedrock-reasoning-foreign": r"doesn't support the reasoningContent",
     "gemini-thought-signature-missing": r"Function call is missing a thought_signature",
@@ -81,7 +82,7 @@ PATTERNS: dict[str, str] = {
     "gemini-function-response-object": r"function_(?:response\.response|call\.args)' \(type\.googleapis\.com/google\.protobuf\.Struct\)",  # noqa: E501
     "gemini-empty-parts": r"contents\.parts must not be empty|must have a text parameter|must include at least one parts field",  # noqa: E501
     "gemini-mime-type": r"Unsupported MIME type|Unable to process input image|Provided image is not valid",
-    "gemini-turn-end": r"requests end with a user role|Please use a valid role: user, model",
+    "gemini-turn-end": r"requests ends? with a user role|Please use a valid role: user, model",
     "mistral-tool-id-format": r"Tool call id was .{0,200}? but must be a-z, A-Z, 0-9, with a length of 9",
     "mistral-user-after-tool": r"Unexpected role '(?:user|system)' after role 'tool'",
     "mistral-tool-order": r"Unexpected role (?:'tool' after role|RoleEnum\.tool)|Not the same number of function calls and responses",  # noqa: E501
@@ -122,3 +123,11 @@ PATTERNS: dict[str, str] = {
     "vllm-role-alternation": r"onversation roles must alternate user/assistant",
     "vllm-system-first": r"System message must be at the beginning",
 }
+
+NO_REPAIR: dict[str, str] = {
+    "openai-chat-empty-tool-calls": "A message without calls is sent without the key; the list is never empty.",
+    "openai-responses-content-type": "What the assistant said is sent as output_text or plain text, never as input.",
+    "cohere-message-and-tool-results": "Only Cohere's first API has both; requests are made for the second one.",
+    "openrouter-wrapped-error": "What the host behind OpenRouter said is unwrapped and read as its own.",
+}
+"""Refusals that no request made here can meet, or that say nothing themselves, and why. The error is shown as it is."""

@@ -23,7 +23,7 @@ from memory.messages.prompt import (
 )
 from memory.messages.stored import StoredMessage, content_of, origin_of
 from memory.processors.base import ProcessAPIErrorArgs, ProcessLLMRequestArgs, PromptResult, Repair, Retry, Switches
-from memory.processors.changes import Change, Finding, changes_by_comparison
+from memory.processors.changes import Change, Finding, changes_by_comparison, told_of_cache
 from memory.processors.compat import reference
 from memory.processors.compat.catalogue import default_state, waits_for_error
 from memory.processors.compat.errors import texts_of
@@ -296,7 +296,7 @@ def run_steps(
             facts.call.needs = needs
             continue
         prompt = new
-        changes += made
+        changes += [told_of_cache(replace(change, breaks_prefix=True) if forced else change) for change in made]
         if step.fault == "tool-name":
             names = renames(facts.tool_names, profile.tool_names)
     return prompt, changes, findings, names

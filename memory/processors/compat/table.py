@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
 
-from memory.processors.compat.catalogue import RULES, RuleInfo
-from memory.processors.compat.faults import known_rules
+from memory.processors.compat.catalogue import FAULT_TITLES, RULES, RuleInfo
+from memory.processors.compat.faults import faults_by_refusal, known_rules
+from memory.processors.compat.patterns import NO_REPAIR
 from memory.profiles import PROFILES
 from memory.profiles.profile import Fact
 
@@ -32,7 +34,29 @@ def page() -> str:
         lines = ["| rule | what it does | acts | in words | known from | last evidence |", "|---|---|---|---|---|---|"]
         lines += [_line(rule, facts.get(rule.id), rule.id in in_words) for rule in rules]
         sections.append(f"## {title}\n\n" + "\n".join(lines))
+    sections.append("## Refusals known by other words\n\n" + "\n".join(_other_words()))
+    sections.append("## Refusals without a repair\n\n" + "\n".join(_without_repair()))
     return "\n\n".join([_HEAD.rstrip(), f"{len(RULES)} rules.", *sections]) + "\n"
+
+
+def _other_words() -> Iterator[str]:
+    yield "These have no rule of their own: what repairs them is another rule, which their words ask for."
+    yield ""
+    yield "| refusal | repaired as |"
+    yield "|---|---|"
+    for name, faults in faults_by_refusal().items():
+        if name not in RULES:
+            titles = ", ".join(FAULT_TITLES[fault] for fault in faults)
+            yield f"| `{name}` | {titles} |"
+
+
+def _without_repair() -> Iterator[str]:
+    yield "The error is shown as it is, as one of the history."
+    yield ""
+    yield "| refusal | why there is none |"
+    yield "|---|---|"
+    for name, why in NO_REPAIR.items():
+        yield f"| `{name}` | {why} |"
 
 
 def _line(rule: RuleInfo, fact: Fact | None, is_known: bool) -> str:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 import msgspec
 from msgspec.structs import replace
 
+from memory.messages.arguments import as_object
 from memory.messages.prompt import Message, Options, Part, Prompt, ToolCall
 from memory.processors.changes import Change, spot_of
 from memory.processors.compat.passes.facts import Facts
@@ -32,18 +32,6 @@ def make_objects(prompt: Prompt, profile: Profile, _: Facts, rule: str) -> tuple
         return replace(part, input=made, options=_without_raw_mark(part.options))
 
     return prompt.map_parts(change, roles=("assistant",), of=frozenset((ToolCall,))), changes
-
-
-def as_object(value: Any) -> dict[str, Any]:
-    """The object that stands for arguments in another form."""
-    if isinstance(value, str) and value.strip():
-        try:
-            value = msgspec.json.decode(value)
-        except (msgspec.DecodeError, UnicodeError, RecursionError):
-            return {"_raw": value}
-    if isinstance(value, dict):
-        return value
-    return {} if value is None or value == [] or (isinstance(value, str) and not value.strip()) else {"value": value}
 
 
 def _without_raw_mark(options: Options | None) -> Options | None:

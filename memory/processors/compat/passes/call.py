@@ -21,6 +21,10 @@ class Call(Struct):
     is_forced: bool = False
     needs: dict[str, Any] = field(default_factory=dict)
 
+    def named(self, fault: str) -> frozenset[str]:
+        """What the error that asked for a fault's pass named: kept beside the fault as `fault:name`."""
+        return frozenset(entry.partition(":")[2] for entry in self.forced if entry.startswith(f"{fault}:"))
+
     @property
     def is_thinking(self) -> bool:
         thinking = self.settings.get("thinking")

@@ -25,11 +25,12 @@ class Facts(Struct):
     has_pending: bool = False
     has_unpaired: bool = False
     """Not every client call has its result in the tool message right behind it, in order, and nothing else there."""
-    has_block: bool = False
-    """Some options hold a provider's own block."""
+    option_keys: set[str] = field(default_factory=set)
+    """Keys of the options of messages and parts, of any provider."""
     has_file: bool = False
     has_hosted_call: bool = False
     has_media_result: bool = False
+    has_empty_result: bool = False
     has_system_turn: bool = False
     cache_markers: int = 0
     """Messages and parts that carry one, of any provider."""
@@ -54,7 +55,8 @@ def facts_of(prompt: Prompt, declared_tools: Iterable[str] = ()) -> Facts:
     for message in prompt.messages:
         if message.options is not None:
             _note_options(facts, message.options)
-            if message.role == "user":
+            said.append(message.options)
+            if message.role != "system":
                 facts.has_system_turn = True  # perhaps: the pass looks closer
         answers = calls = hosted = _NONE
         if isinstance(message.content, str):
@@ -68,6 +70,7 @@ def facts_of(prompt: Prompt, declared_tools: Iterable[str] = ()) -> Facts:
             for part in message.content:
                 if part.options is not None:
                     _note_options(facts, part.options)
+                    said.append(part.options)
                 # By exact type: this loop meets every part of every prompt, and patterns cost more.
                 if type(part) is Text:
                     if not part.text or part.text.isspace():
@@ -83,6 +86,8 @@ def facts_of(prompt: Prompt, declared_tools: Iterable[str] = ()) -> Facts:
                             facts.has_odd_input = True
                         if part.input:
                             said.append(part.input)
+                    if not (part.id.isascii() and part.name.isascii()):
+                        said += (part.id, part.name)
                     facts.tool_ids[part.id] = None
                     facts.tool_names[part.name] = None
                     if part.pending:
@@ -99,21 +104,29 @@ def facts_of(prompt: Prompt, declared_tools: Iterable[str] = ()) -> Facts:
                     facts.tool_names[part.name] = None
                     answers = answers or []
                     answers.append(part.call_id)
+                    if not (part.call_id.isascii() and part.name.isascii()):
+                        said += (part.call_id, part.name)
                     if type(part.output.value) is not JsonObject:
                         said.append(part.output.value)
                     if part.output.type == "content":
-                        facts.has_media_result = facts.has_file = True  # a pass may move media out of results
+                        # Perhaps: passes look closer, and may move media out of results.
+                        facts.has_media_result = facts.has_file = facts.has_blank_text = True
+                        facts.has_empty_result = True
+                    elif part.output.value == "":
+                        facts.has_empty_result = True
                 elif type(part) is Reasoning:
                     facts.has_reasoning = True
                     if part.origin is not reasoner:
                         reasoner = part.origin
                         facts.reasoners.add(reasoner)
+                    if not part.text:
+                        facts.has_blank_text = True
                     if not part.text.isascii():
                         said.append(part.text)
                 else:
                     facts.has_file = True
-                    if isinstance(part, File) and part.filename:
-                        said.append(part.filename)
+                    if isinstance(part, File):
+                        said += (part.filename, part.media_type, None if part.data.isascii() else part.data)
         if message.role == "tool":
             if answers != asked:
                 facts.has_unpaired = True
@@ -130,10 +143,19 @@ def facts_of(prompt: Prompt, declared_tools: Iterable[str] = ()) -> Facts:
 def _note_options(facts: Facts, options: Options) -> None:
     for value in options.values():
         if isinstance(value, dict):
-            if "block" in value:
-                facts.has_block = True
-            if "cacheControl" in value or "cache_control" in value:
+            facts.option_keys.update(value)
+            if "cacheControl" in value or "cache_control" in value or "cachePoint" in value:
                 facts.cache_markers += 1
+
+
+def tail_of(prompt: Prompt) -> int:
+    """Index of the first message that no earlier request of the thread can have held: the last turn's answer."""
+    at = len(prompt.messages)
+    while at and prompt.messages[at - 1].role != "assistant":
+        at -= 1
+    while at and prompt.messages[at - 1].role == "assistant":
+        at -= 1
+    return at
 
 
 def _may_hold_halves(values: list[Any]) -> bool:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+import binascii
 from collections.abc import Sequence
 from fnmatch import fnmatchcase
 from typing import Any
@@ -9,9 +11,8 @@ from typing import Any
 from msgspec.structs import replace
 
 from memory.messages.prompt import File, Message, Output, Part, Prompt, Text, ToolResult, is_url
-from memory.processors.changes import Change, spot_of
+from memory.processors.changes import Change, Loss, spot_of
 from memory.processors.compat.passes.facts import Facts
-from memory.processors.compat.passes.pixels import image_size
 from memory.profiles.profile import Profile
 
 
@@ -23,7 +24,8 @@ def has_media_results(profile: Profile, facts: Facts) -> bool:
     return facts.has_media_result and not profile.media_in_results
 
 
-_MAGIC = (("/9j/", "image/jpeg"), ("iVBORw0KGgo", "image/png"), ("R0lGOD", "image/gif"), ("UklGR", "image/webp"))
+_MAGIC = (("/9j/", "image/jpeg"), ("iVBORw0KGgo", "image/png"), ("R0lGOD", "image/gif"), ("UklGR", "image/webp"),
+          ("JVBERi0", "application/pdf"))  # fmt: skip
 _SPELT = {"image/jpg": "image/jpeg", "image/x-png": "image/png"}
 
 
@@ -33,7 +35,7 @@ def correct_types(prompt: Prompt, profile: Profile, _: Facts, rule: str) -> tupl
 
     def right(media_type: str, data: str) -> str:
         shown = _SPELT.get(media_type, media_type)
-        if not media_type.startswith("image/"):
+        if media_type and not media_type.startswith("image/"):
             return media_type
         if not is_url(data):
             data = data.rpartition(",")[2] if data.startswith("data:") else data
@@ -44,9 +46,9 @@ def correct_types(prompt: Prompt, profile: Profile, _: Facts, rule: str) -> tupl
         if isinstance(part, File):
             before, after = part.media_type, right(part.media_type, part.data)
             new: Part = replace(part, media_type=after)
-        elif isinstance(part, ToolResult) and _media_of(part):
+        elif isinstance(part, ToolResult) and media_of(part):
             items = [
-                {**item, "mediaType": right(str(item.get("mediaType")), item["data"])} if _is_media(item) else item
+                {**item, "mediaType": right(str(item.get("mediaType") or ""), item["data"])} if is_media(item) else item
                 for item in part.output.value
             ]
             new = replace(part, output=Output("content", items))
@@ -63,7 +65,7 @@ def correct_types(prompt: Prompt, profile: Profile, _: Facts, rule: str) -> tupl
 
 
 def _types(result: ToolResult) -> str:
-    return ", ".join(file.media_type for file in _media_of(result))
+    return ", ".join(file.media_type for file in media_of(result))
 
 
 def _by_ending(url: str) -> str:
@@ -73,45 +75,76 @@ def _by_ending(url: str) -> str:
 
 
 def note_refused_files(prompt: Prompt, profile: Profile, _: Facts, rule: str) -> tuple[Prompt, list[Change]]:
-    """A file of a type or form the target has no place for becomes a text that names it."""
+    """A file of a type or form the target has no place for: its text where it is one, else a note that names it."""
     changes: list[Change] = []
 
     def change(message: Message, part: Part) -> Part:
         if isinstance(part, ToolResult):
             return _noted_result(message, part, profile, rule, changes)
-        if not isinstance(part, File) or (message.role == "user" and _takes(profile, part.media_type, part.data)):
+        if not isinstance(part, File):
             return part
-        if message.role == "assistant" and profile.assistant_files and _takes(profile, part.media_type, part.data):
+        may_stand = message.role == "user" or (message.role == "assistant" and profile.assistant_files)
+        if may_stand and _takes(profile, part.media_type, part.data):
             return part
-        note, reason = _noted(part, profile)
+        told, reason, loss = _told(part, profile)
         before = {"file": part.media_type, "name": part.filename or ""}
-        changes.append(Change(rule, reason, "content lost", spot_of(message, part), before, note))
-        return Text(note, None, part.at)
+        changes.append(Change(rule, reason, loss, spot_of(message, part), before, told[:300]))
+        return Text(told, None, part.at, part.of)
 
     return prompt.map_parts(change), changes
 
 
-def _noted(file: File, profile: Profile) -> tuple[str, str]:
-    """What is said in place of a file, and why."""
+_READABLE = ("text/", "application/json", "application/xml", "application/yaml", "application/x-yaml", "image/svg")
+_LONGEST_TEXT = 200_000
+
+
+def _told(file: File, profile: Profile) -> tuple[str, str, Loss]:
+    """What is said in place of a file, why, and how much is lost by it."""
     by_url = is_url(file.data)
-    form = "by URL" if by_url else "inline"
     name = file.filename or (file.data if by_url else file.media_type)
-    return f"[file: {name}]", f"{profile.title} takes no file of type {file.media_type} {form}. It stays in the thread."
+    form = "by URL" if by_url else "inline"
+    reason = f"{profile.title} takes no file of type {file.media_type} {form}."
+    if not by_url and file.media_type.startswith(_READABLE):
+        text = _text_in(file.data)
+        if text is not None and text.strip() and len(text) <= _LONGEST_TEXT:
+            return f"[file: {name}]\n{text}", f"{reason} Its text is sent.", "reshaped"
+    if not by_url and not _is_base64(file.data):
+        reason = f"The data of this file can't be read, and {profile.title} would refuse it."
+    return f"[file: {name}]", f"{reason} It stays in the thread.", "content lost"
+
+
+def _text_in(data: str) -> str | None:
+    """The text in base64 or a data URI; None where there is none."""
+    try:
+        return base64.b64decode(_bare(data), validate=True).decode()
+    except (binascii.Error, ValueError):
+        return None
+
+
+def _bare(data: str) -> str:
+    return data.partition(",")[2] if data.startswith("data:") else data
+
+
+def _is_base64(data: str) -> bool:
+    try:
+        return bool(binascii.a2b_base64(_bare(data), strict_mode=True))
+    except (binascii.Error, ValueError):
+        return False
 
 
 def _noted_result(message: Message, part: ToolResult, profile: Profile, rule: str, changes: list[Change]) -> ToolResult:
-    refused = {id(file.data): file for file in _media_of(part) if not _takes(profile, file.media_type, file.data)}
+    refused = {id(file.data): file for file in media_of(part) if not _takes_in_result(profile, file)}
     if not refused:
         return part
     items: list[Any] = []
     for item in part.output.value:
-        file = refused.get(id(item["data"])) if _is_media(item) else None
+        file = refused.get(id(item["data"])) if is_media(item) else None
         if file is None:
             items.append(item)
             continue
-        note, reason = _noted(file, profile)
-        changes.append(Change(rule, reason, "content lost", spot_of(message, part), {"file": file.media_type}, note))
-        items.append({"type": "text", "text": note})
+        told, reason, loss = _told(file, profile)
+        changes.append(Change(rule, reason, loss, spot_of(message, part), {"file": file.media_type}, told[:300]))
+        items.append({"type": "text", "text": told})
     return replace(part, output=Output("content", items))
 
 
@@ -133,7 +166,7 @@ def move_media_out_of_results(prompt: Prompt, profile: Profile, _: Facts, rule: 
             continue
         parts: list[Part] = []
         for part in message.parts:
-            files = _media_of(part) if isinstance(part, ToolResult) else []
+            files = media_of(part) if isinstance(part, ToolResult) else []
             if not isinstance(part, ToolResult) or not files:
                 parts.append(part)
                 continue
@@ -141,71 +174,12 @@ def move_media_out_of_results(prompt: Prompt, profile: Profile, _: Facts, rule: 
             kinds = [file.media_type for file in files]
             changes.append(Change(rule, reason, "reshaped", spot_of(message, part), kinds, "moved behind the results"))
             parts.append(replace(part, output=_without_media(part.output)))
-            moved += [Text(f"From the result of {part.name}:"), *files]
+            owned = [replace(file, of=part.of or message.id) for file in files]
+            moved += [Text(f"From the result of {part.name}:"), *owned]
         same = all(a is b for a, b in zip(parts, message.parts, strict=True))
         out.append(message if same else replace(message, content=tuple(parts)))
     flush()
     return prompt.with_messages(out), changes
-
-
-def may_lack_document_text(profile: Profile, facts: Facts) -> bool:
-    return profile.text_beside_documents and facts.has_file
-
-
-def set_text_beside_documents(prompt: Prompt, profile: Profile, _: Facts, rule: str) -> tuple[Prompt, list[Change]]:
-    """A short text in every message that holds a document and no text."""
-    changes: list[Change] = []
-    out: list[Message] = []
-    for message in prompt.messages:
-        documents = [p for p in message.parts if isinstance(p, File) and not p.media_type.startswith(_SEEN)]
-        if documents and not any(isinstance(part, Text) and part.text.strip() for part in message.parts):
-            reason = f"{profile.title} wants a text beside a document."
-            changes.append(Change(rule, reason, "reshaped", spot_of(message, documents[0]), None, _BESIDE))
-            message = replace(message, content=(Text(_BESIDE), *message.parts))
-        out.append(message)
-    return prompt.with_messages(out), changes
-
-
-_SEEN = ("image/", "video/", "audio/")
-_BESIDE = "See the document."
-
-
-def may_hold_big_images(profile: Profile, facts: Facts) -> bool:
-    return profile.image_limits and (facts.has_file or facts.has_media_result)
-
-
-def note_big_images(prompt: Prompt, profile: Profile, _: Facts, rule: str) -> tuple[Prompt, list[Change]]:
-    """Images over 8,000 pixels on a side, or over 2,000 among more than 20 images, become a note of their size."""
-    count = sum(
-        isinstance(part, File) and part.media_type.startswith("image/") for m in prompt.messages for part in m.parts
-    ) + sum(len(_media_of(part)) for m in prompt.messages for part in m.parts if isinstance(part, ToolResult))
-    longest = 2000 if count > 20 else 8000
-    changes: list[Change] = []
-
-    def note(message: Message, part: Part, file: File) -> str | None:
-        size = None if is_url(file.data) or not file.media_type.startswith("image/") else image_size(file.data)
-        if size is None or max(size) <= longest:
-            return None
-        reason = f"{profile.title} takes images of {longest:,} pixels a side here. It stays in the thread."
-        told = f"[image: {file.filename or file.media_type}, {size[0]} x {size[1]} pixels]"
-        changes.append(Change(rule, reason, "content lost", spot_of(message, part), {"image": list(size)}, told))
-        return told
-
-    def change(message: Message, part: Part) -> Part:
-        if isinstance(part, File):
-            told = note(message, part, part)
-            return part if told is None else Text(told, None, part.at)
-        if not isinstance(part, ToolResult) or not _media_of(part):
-            return part
-        items = []
-        for item in part.output.value:
-            file = File(str(item.get("mediaType")), item["data"]) if _is_media(item) else None
-            told = note(message, part, file) if file is not None else None
-            items.append(item if told is None else {"type": "text", "text": told})
-        same = all(a is b for a, b in zip(items, part.output.value, strict=True))
-        return part if same else replace(part, output=Output("content", items))
-
-    return prompt.map_parts(change), changes
 
 
 def _takes(profile: Profile, media_type: str, data: str) -> bool:
@@ -213,23 +187,33 @@ def _takes(profile: Profile, media_type: str, data: str) -> bool:
     if by_url and profile.url_schemes and data.partition("://")[0] not in profile.url_schemes:
         return False
     patterns: Sequence[str] = profile.files_by_url if by_url else profile.files_inline
-    return any(fnmatchcase(media_type, pattern) for pattern in patterns)
+    if not any(fnmatchcase(media_type, pattern) for pattern in patterns):
+        return False
+    if media_type == "text/plain" and not by_url and profile.plain_text_files:
+        return _text_in(data) is not None
+    return by_url or _is_base64(data)
 
 
-def _media_of(result: ToolResult) -> list[File]:
+def _takes_in_result(profile: Profile, file: File) -> bool:
+    if is_url(file.data) and not profile.urls_in_results:
+        return False
+    return _takes(profile, file.media_type, file.data)
+
+
+def media_of(result: ToolResult) -> list[File]:
     if result.output.type != "content" or not isinstance(result.output.value, list):
         return []
     return [
-        File(str(item.get("mediaType") or "image/unknown"), item["data"], None, None, result.at)
+        File(str(item.get("mediaType") or ""), item["data"], None, None, result.at)
         for item in result.output.value
-        if _is_media(item)
+        if is_media(item)
     ]
 
 
-def _is_media(item: Any) -> bool:
+def is_media(item: Any) -> bool:
     return isinstance(item, dict) and item.get("type") == "media" and isinstance(item.get("data"), str)
 
 
 def _without_media(output: Output) -> Output:
-    kept = [item for item in output.value if not _is_media(item)]
+    kept = [item for item in output.value if not is_media(item)]
     return Output("content", kept) if kept else Output("text", "(see the next user message)")

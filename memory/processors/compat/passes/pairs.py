@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from memory.messages.halves import write_mended
 from memory.messages.prompt import Message, Output, Part, Prompt, Text, ToolCall, ToolResult
 from memory.processors.changes import Change, brief, spot_of
-from memory.processors.compat.passes.facts import Facts
+from memory.processors.compat.passes.facts import Facts, tail_of
 from memory.profiles.profile import Profile
 
 NO_RESULT = "No result was recorded for this call."
@@ -124,6 +124,7 @@ def _answer_calls(prompt: Prompt, rule: str, *, only_pending: bool) -> tuple[Pro
     real result may still come, so the made-up one is in this request only.
     """
     messages = list(prompt.messages)
+    known = {id(message) for message in messages[: tail_of(prompt)]}  # earlier requests held these already
     changes: list[Change] = []
     i = 0
     while i < len(messages):
@@ -150,9 +151,10 @@ def _answer_calls(prompt: Prompt, rule: str, *, only_pending: bool) -> tuple[Pro
                     at, index = late
                     result = messages[at].parts[index]
                     assert isinstance(result, ToolResult)
-                    changes.append(_moved(rule, messages[at], result))
-                    messages[at] = replace(messages[at], content=_without(messages[at].parts, index))
-                    made[id(call)] = result
+                    owner = messages[at]
+                    changes.append(_moved(rule, owner, result, is_new=id(owner) not in known))
+                    messages[at] = replace(owner, content=_without(owner.parts, index))
+                    made[id(call)] = replace(result, of=result.of or owner.id)
                 else:
                     spot = replace(spot_of(message, call), is_result=True)
                     changes.append(Change(rule, _WHY, "reshaped", spot, None, NO_RESULT))
@@ -205,9 +207,10 @@ def _unanswered(turn: Sequence[Message], answered: set[int]) -> int | None:
 _WHY = "Each call needs a result in the next message. The words say that none was recorded; they are never stored."
 
 
-def _moved(rule: str, message: Message, result: ToolResult) -> Change:
+def _moved(rule: str, message: Message, result: ToolResult, *, is_new: bool) -> Change:
     reason = "The result came after other turns; it has to follow its call."
-    return Change(rule, reason, "reshaped", spot_of(message, result), brief(result), brief(result))
+    spot = spot_of(message, result)
+    return Change(rule, reason, "reshaped", spot, brief(result), brief(result), breaks_prefix=is_new)
 
 
 def _late_result(messages: list[Message], start: int, call_id: str) -> tuple[int, int] | None:

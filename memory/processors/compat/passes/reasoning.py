@@ -46,9 +46,18 @@ def drop_signed_elsewhere(prompt: Prompt, profile: Profile, facts: Facts, rule: 
     foreign = {by for by in facts.reasoners if _has_foreign_seals(by, profile, facts.call.model_id)}
 
     def is_foreign(part: Reasoning) -> bool:
-        return (facts.call.is_forced or part.origin in foreign) and is_sealed(part, profile)
+        is_refused = facts.call.is_forced or part.origin in foreign or not _may_be_sealed(part, profile)
+        return is_refused and is_sealed(part, profile)
 
     return _drop(prompt, facts, rule, reason, is_foreign)
+
+
+def _may_be_sealed(part: Reasoning, profile: Profile) -> bool:
+    """Whether the seal, if there is one, looks as this provider makes them."""
+    if not profile.seal_prefix:
+        return True
+    sealed = profile.own(part.options).get("reasoningEncryptedContent")
+    return not sealed or str(sealed).startswith(profile.seal_prefix)
 
 
 def _has_foreign_seals(by: Origin | None, profile: Profile, model_id: str) -> bool:
@@ -63,16 +72,19 @@ def _has_foreign_seals(by: Origin | None, profile: Profile, model_id: str) -> bo
 
 def _is_by_another(part: Reasoning, profile: Profile, model_id: str) -> bool:
     """Whether a stamp, or where there is none the only marks on it, names another provider."""
+    if not profile.reads_sealed and profile.own(part.options).get("redactedData"):
+        return True
     if part.origin is not None:
         by_model = bool(profile.seals_by_model and part.origin.model_id and model_id)
         return part.origin.provider != profile.provider or (by_model and part.origin.model_id != model_id)
     named = {name for name in part.options or () if name != "mastra"}
-    return bool(named) and profile.namespace not in named
+    return bool(named) and named.isdisjoint({profile.namespace, profile.also_under})
 
 
 def is_sealed(part: Reasoning, profile: Profile) -> bool:
     """Whether the part carries a seal of the target's format: a signature, sealed data, an item id."""
-    own = part.options.get(profile.namespace) if part.options else None
+    space = profile.also_under if profile.space(part.options) == profile.also_under else profile.namespace
+    own = part.options.get(space) if part.options else None
     if type(own) is not dict:
         return False
     for key in profile.seals:  # noqa: SIM110  # met for every thought of a prompt; a generator costs twice as much

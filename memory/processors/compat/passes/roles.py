@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from memory.messages.prompt import Message, Prompt, Text, ToolCall
+from memory.messages.prompt import Message, Prompt, Reasoning, Text, ToolCall
 from memory.processors.changes import Change, Spot, spot_of
 from memory.processors.compat.passes.facts import Facts
+from memory.processors.compat.passes.system import told_role
 from memory.profiles.profile import Profile
 
 CONTINUE = "Continue."
@@ -17,8 +18,11 @@ def merges(profile: Profile, _: Facts) -> bool:
     return bool(profile.merge_roles)
 
 
-def merge_neighbours(prompt: Prompt, profile: Profile, _: Facts, rule: str) -> tuple[Prompt, list[Change]]:
-    """Neighbours of one role become one message. Results and what the user says next are one turn already."""
+def merge_neighbours(prompt: Prompt, profile: Profile, facts: Facts, rule: str) -> tuple[Prompt, list[Change]]:
+    """Neighbours of one role become one message. Results and what the user says next are one turn already.
+
+    Where only an error asked for it, sealed reasoning stays where its maker put it: at the head of a message.
+    """
     out: list[Message] = []
     changes: list[Change] = []
     for message in prompt.messages:
@@ -26,15 +30,18 @@ def merge_neighbours(prompt: Prompt, profile: Profile, _: Facts, rule: str) -> t
         if last is None or last.role != message.role or message.role not in profile.merge_roles:
             out.append(message)
             continue
-        if message.role == "assistant" and _stand_apart(last, message):
+        is_sealed = facts.call.is_forced and any(isinstance(p, Reasoning) and p.options for p in message.parts)
+        if message.role == "assistant" and (is_sealed or _stand_apart(last, message)):
             out.append(message)
             continue
         reason = f"{profile.title} wants the roles to alternate; neighbours of one role are sent as one message."
         changes.append(
             Change(rule, reason, "reshaped", Spot(message.id), message.role, f"joined to the {last.role} before")
         )
-        content = f"{last.text}\n\n{message.text}" if message.role == "system" else last.parts + message.parts
-        out[-1] = replace(last, content=content, options=message.options or last.options)
+        joined = tuple(part if part.of else replace(part, of=message.id) for part in message.parts)
+        content = f"{last.text}\n\n{message.text}" if message.role == "system" else last.parts + joined
+        origin = last.origin if last.origin == message.origin else None  # what two wrote has no one's stamp
+        out[-1] = replace(last, content=content, options=message.options or last.options, origin=origin)
     return prompt.with_messages(out), changes
 
 
@@ -75,13 +82,13 @@ def ends_wrong(profile: Profile, facts: Facts) -> bool:
 def end_with_user(prompt: Prompt, profile: Profile, _: Facts, rule: str) -> tuple[Prompt, list[Change]]:
     """A short user message behind a final assistant message, except a turn of the provider's own tools: it goes on."""
     last = prompt.messages[-1] if prompt.messages else None
-    if last is None or last.role != "assistant":
+    if last is None or (last.role != "assistant" and told_role(last) is None):
         return prompt, []
     final = last.parts[-1] if last.parts else None
     if isinstance(final, ToolCall) or getattr(final, "call_id", None) is not None:
         return prompt, []
     reason = f"{profile.title} wants the user to speak last."
-    change = Change(rule, reason, "reshaped", Spot(last.id), None, CONTINUE)
+    change = Change(rule, reason, "reshaped", Spot(last.id), None, CONTINUE, breaks_prefix=True)
     return Prompt((*prompt.messages, Message("user", (Text(CONTINUE),)))), [change]
 
 
@@ -103,7 +110,7 @@ def trim_last_text(prompt: Prompt, profile: Profile, _: Facts, rule: str) -> tup
             break
         if isinstance(text, Text):
             new = replace(text, text=text.text.rstrip())
-            changes.append(Change(rule, reason, "same", spot_of(last, text), "…", "trimmed"))
+            changes.append(Change(rule, reason, "same", spot_of(last, text), "…", "trimmed", breaks_prefix=True))
             messages[-1] = replace(last, content=(*last.parts[:-1], *((new,) if new.text else ())))
         if not messages[-1].content:
             messages.pop()

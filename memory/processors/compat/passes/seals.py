@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import base64
+import binascii
+import re
 from collections.abc import Mapping
 from typing import Any
 
 from msgspec.structs import replace
 
-from memory.messages.prompt import Message, Options, Part, Prompt, Reasoning, ToolCall
+from memory.messages.prompt import Message, Part, Prompt, Reasoning, Text, ToolCall, ToolResult
 from memory.processors.changes import Change, spot_of
 from memory.processors.compat.passes.facts import Facts
 from memory.profiles.profile import Profile
@@ -32,70 +35,172 @@ def sign_first_calls(prompt: Prompt, profile: Profile, facts: Facts, rule: str) 
         if first is None or isinstance(message.content, str):
             out.append(message)
             continue
-        own = dict((first.options or {}).get(profile.namespace) or {})
+        own = profile.own(first.options)
         is_own = message.origin is None or profile.takes_seals_of(message.origin.provider)
-        has_good = own.get("thoughtSignature") and is_own and not facts.call.is_forced
+        has_good = is_own and not facts.call.is_forced and _may_be_real(own.get("thoughtSignature"))
         if has_good or own.get("thoughtSignature") == SENTINEL:
             out.append(message)
             continue
         reason = f"{profile.title} wants a signature on the first call of a step; the stand-in says there is none."
         before = "a signature of another origin" if own.get("thoughtSignature") else None
         changes.append(Change(rule, reason, "same", spot_of(message, first), before, SENTINEL))
-        options = {**(first.options or {}), profile.namespace: {**own, "thoughtSignature": SENTINEL}}
+        options = profile.with_own(first.options, {**own, "thoughtSignature": SENTINEL})
         signed = replace(first, options=options)
         out.append(replace(message, content=tuple(signed if part is first else part for part in message.content)))
     return prompt.with_messages(out), changes
 
 
+def may_hold_signatures(profile: Profile, facts: Facts) -> bool:
+    return profile.signs_parts and "thoughtSignature" in facts.option_keys
+
+
+def drop_foreign_signatures(prompt: Prompt, profile: Profile, facts: Facts, rule: str) -> tuple[Prompt, list[Change]]:
+    """Signatures of another origin go from their parts, which stay; the first call of a step gets a stand-in later.
+
+    Asked for by an error: all of them go.
+    """
+    changes: list[Change] = []
+    signed_later = _first_calls(prompt) if profile.signs_calls else set()
+
+    def change(message: Message, part: Part) -> Part:
+        own = profile.own(part.options)
+        signature = own.get("thoughtSignature")
+        if signature is None or signature == SENTINEL or id(part) in signed_later:
+            return part
+        is_own = message.origin is None or profile.takes_seals_of(message.origin.provider)
+        if is_own and not facts.call.is_forced and _may_be_real(signature):
+            return part
+        reason = f"{profile.title} can't verify a signature of another origin; the part is sent without it."
+        changes.append(Change(rule, reason, "same", spot_of(message, part), "a signature of another origin"))
+        rest = {key: value for key, value in own.items() if key != "thoughtSignature"}
+        return replace(part, options=profile.with_own(part.options, rest))
+
+    return prompt.map_parts(change, roles=("user", "assistant")), changes
+
+
+def _first_calls(prompt: Prompt) -> set[int]:
+    firsts = (
+        next((part for part in m.parts if isinstance(part, ToolCall) and not part.provider_executed), None)
+        for m in prompt.messages
+        if m.role == "assistant"
+    )
+    return {id(part) for part in firsts if part is not None}
+
+
+def _may_be_real(signature: Any) -> bool:
+    """Signatures are bytes in base64, of either alphabet."""
+    if not isinstance(signature, str) or not signature:
+        return False
+    plain = signature.rstrip("=").replace("-", "+").replace("_", "/")
+    try:
+        return bool(base64.b64decode(plain + "=" * (-len(plain) % 4), validate=True))
+    except (binascii.Error, ValueError):
+        return False
+
+
 _IDS = ("itemId", "resultItemId")
+_PREFIXES: dict[type, str] = {Text: "msg_", Reasoning: "rs_", ToolCall: "fc_"}
 
 
 def may_hold_item_ids(profile: Profile, facts: Facts) -> bool:
-    return profile.item_ids
+    return profile.item_ids and not facts.option_keys.isdisjoint((*_IDS, "reasoningEncryptedContent"))
 
 
 def settle_item_ids(prompt: Prompt, profile: Profile, facts: Facts, rule: str) -> tuple[Prompt, list[Change]]:
-    """Item ids the server can't know: all of them when nothing is stored there, else those that stood earlier.
+    """Item ids the server can't know: one in a foreign form, of another maker or that stands twice.
 
-    Asked for by an error: all ids go, and the sealed reasoning they belong to.
+    All of them when nothing is stored there. Asked for by an error: all, and the sealed reasoning they belong to.
     """
     forced, unstored = facts.call.is_forced, facts.call.settings.get("store") is False
-    seen: dict[str, Message] = {}
-    is_repeated = False
-    for message in prompt.messages:
-        if message.role != "assistant":
-            continue
-        for part in message.parts:
-            item_id = _own(part.options, profile.namespace).get("itemId")
-            # Parts of one item stand in one message.
-            if isinstance(item_id, str) and seen.setdefault(item_id, message) is not message:
-                is_repeated = True
-    if not forced and not unstored and not is_repeated:
-        return prompt, []
+    again = _with_an_id_again(prompt, profile)
     changes: list[Change] = []
 
+    def is_unknown(message: Message, part: Part, own: Mapping[str, Any]) -> bool:
+        if forced or unstored or id(part) in again:
+            return True
+        if profile.checks_item_ids and message.origin is not None and message.origin.provider != profile.provider:
+            return True
+        return profile.checks_item_ids and not _has_form(part, own)
+
     def change(message: Message, part: Part) -> Part | None:
-        own = _own(part.options, profile.namespace)
-        item_id = own.get("itemId")
-        is_unreadable = forced or (unstored and not own.get("reasoningEncryptedContent"))
+        own = profile.own(part.options)
+        is_lost = unstored or ("itemId" in own and is_unknown(message, part, own))
+        is_unreadable = forced or (is_lost and not own.get("reasoningEncryptedContent"))
         if isinstance(part, Reasoning) and own and is_unreadable:
             why = "This reasoning can't be read there: nothing of it is stored, and its seal is refused or missing."
             changes.append(Change(rule, why, "reasoning hidden", spot_of(message, part), "reasoning item"))
             return None
-        # A result carries its call's id and is sent without it.
-        is_known = isinstance(item_id, str) and message.role == "assistant" and seen.get(item_id) is not message
-        if not any(key in own for key in _IDS) or not (forced or unstored or is_known):
+        if not any(key in own for key in _IDS) or not is_unknown(message, part, own):
             return part
-        why = (
-            "An item id that the server does not know, or that stood earlier, is refused; the item is taken without it."
-        )
-        changes.append(Change(rule, why, "same", spot_of(message, part), item_id))
+        why = "An item id that the server does not know, or that stands twice, is refused; the item goes without it."
+        changes.append(Change(rule, why, "same", spot_of(message, part), own.get("itemId")))
         rest = {key: value for key, value in own.items() if key not in _IDS}
-        return replace(part, options={**(part.options or {}), profile.namespace: rest})
+        return replace(part, options=profile.with_own(part.options, rest))
 
     return prompt.map_parts(change), changes
 
 
-def _own(options: Options | None, namespace: str) -> Mapping[str, Any]:
-    value = options.get(namespace) if options else None
-    return value if isinstance(value, Mapping) else {}
+def _with_an_id_again(prompt: Prompt, profile: Profile) -> set[int]:
+    """Identities of parts whose item id an earlier item has: the first keeps it, so that old turns keep their bytes.
+
+    Parts of one item stand beside each other in one message; a call and its result have ids of their own.
+    """
+    seen: set[str] = set()
+    again: set[int] = set()
+    for message in prompt.messages:
+        before: tuple[Any, bool] = (None, False)
+        for part in message.parts:
+            own = profile.own(part.options)
+            item_id = own.get("resultItemId" if isinstance(part, ToolResult) else "itemId")
+            is_joined = item_id == before[0] and not isinstance(part, ToolCall | ToolResult)
+            is_again = isinstance(item_id, str) and (before[1] if is_joined else item_id in seen)
+            if is_again:
+                again.add(id(part))
+            if isinstance(item_id, str):
+                seen.add(item_id)
+            before = (item_id, is_again)
+    return again
+
+
+def _has_form(part: Part, own: Mapping[str, Any]) -> bool:
+    """Whether the ids are such as this API makes: letters and digits, behind the prefix of the item's kind."""
+    for key in _IDS:
+        item_id = own.get(key)
+        if item_id is not None and (not isinstance(item_id, str) or not re.fullmatch(r"[a-zA-Z0-9_-]+", item_id)):
+            return False
+    prefix = _PREFIXES.get(type(part))
+    item_id = str(own.get("itemId", prefix))
+    if isinstance(part, ToolCall) and (part.provider_executed or own.get("custom") or _kind(own)):
+        return bool(_kind(own) or own.get("custom")) or item_id.partition("_")[0] in _KINDS
+    return not prefix or item_id.startswith(prefix)
+
+
+def _kind(own: Mapping[str, Any]) -> Any:
+    call = own.get("call")
+    return call.get("type") if isinstance(call, Mapping) else None
+
+
+_KINDS = frozenset(
+    [
+        "msg",
+        "rs",
+        "fc",
+        "ws",
+        "fs",
+        "ci",
+        "ig",
+        "cu",
+        "ct",
+        "lsh",
+        "sh",
+        "sho",
+        "tsc",
+        "tso",
+        "cmp",
+        "mcp",
+        "mcpl",
+        "mcpr",
+        "ap",
+    ]
+)
+"""How ids of items begin, by which one is named that is not sent again."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Mapping
 from typing import Any
 
@@ -14,6 +15,7 @@ from memory.messages.prompt import (
     Output,
     Part,
     Prompt,
+    Reasoning,
     Text,
     ToolResult,
     holds_raw_block,
@@ -28,10 +30,10 @@ def may_have_blank(profile: Profile, facts: Facts) -> bool:
     return facts.has_blank_text and profile.blank_text != "accept"
 
 
-def drop_blank(prompt: Prompt, profile: Profile, _: Facts, rule: str) -> tuple[Prompt, list[Change]]:
+def drop_blank(prompt: Prompt, profile: Profile, facts: Facts, rule: str) -> tuple[Prompt, list[Change]]:
     """White space only: always out of user messages, out of others when something else of the stored message remains.
 
-    Messages left empty go. Blocks of the target itself are no text and stay.
+    Messages left empty go, a result left empty says nothing. Blocks of the target itself are no text and stay.
     """
     changes: list[Change] = []
     solid: dict[str, int] = {}
@@ -41,6 +43,12 @@ def drop_blank(prompt: Prompt, profile: Profile, _: Facts, rule: str) -> tuple[P
     out: list[Message] = []
     for message in prompt.messages:
         if message.role in ("system", "tool"):
+            parts = tuple(_without_blank_items(message, part, profile, rule, changes) for part in message.parts)
+            is_same = isinstance(message.content, str) or all(map(operator.is_, parts, message.content))
+            facts.has_empty_result |= not is_same
+            out.append(message if is_same else replace(message, content=parts))
+            continue
+        if profile.blank_text == "drop-empty" and message.role not in profile.drops_empty:
             out.append(message)
             continue
         others = solid[message.id] if message.id else sum(not _is_blank(p, profile) for p in message.parts)
@@ -64,13 +72,61 @@ def drop_blank(prompt: Prompt, profile: Profile, _: Facts, rule: str) -> tuple[P
 
 
 def _is_blank(part: Part, profile: Profile) -> bool:
-    if not isinstance(part, Text) or (part.text and not part.text.isspace()):
+    if isinstance(part, Reasoning):
+        return profile.blank_text == "drop-empty" and not part.text and not profile.own(part.options)
+    if not isinstance(part, Text) or not _says_nothing(part.text, profile):
         return False
-    return raw_block(part, profile.namespace) is None
+    return raw_block(part, profile.space(part.options)) is None
+
+
+def _says_nothing(text: str, profile: Profile) -> bool:
+    return not text or (profile.blank_text == "drop" and text.isspace())
+
+
+def _without_blank_items(message: Message, part: Part, profile: Profile, rule: str, changes: list[Change]) -> Part:
+    """A result without its blank texts."""
+    if not isinstance(part, ToolResult) or part.output.type != "content" or not isinstance(part.output.value, list):
+        return part
+    kept = [item for item in part.output.value if not _is_blank_item(item, profile)]
+    if len(kept) == len(part.output.value):
+        return part
+    reason = "Text blocks must hold more than white space, those of a result too."
+    changes.append(Change(rule, reason, "same", spot_of(message, part), "blank text in a result"))
+    return replace(part, output=Output("content", kept) if kept else Output("text", ""))
+
+
+def _is_blank_item(item: Any, profile: Profile) -> bool:
+    if not isinstance(item, dict) or item.get("type") != "text" or item.get("providerOptions"):
+        return False
+    text = item.get("text")
+    return isinstance(text, str) and _says_nothing(text, profile)
+
+
+def may_hold_empty_result(profile: Profile, facts: Facts) -> bool:
+    return profile.empty_result is not None and facts.has_empty_result
+
+
+def say_empty_results(prompt: Prompt, profile: Profile, _: Facts, rule: str) -> tuple[Prompt, list[Change]]:
+    """A result that says nothing says so: an empty text in place of an empty list, or words where a text is wanted."""
+    changes: list[Change] = []
+    said = profile.empty_result or ""
+
+    def change(message: Message, part: Part) -> Part:
+        if not isinstance(part, ToolResult) or part.output.value not in ([], ""):
+            return part
+        if part.output.value == said or (part.output.type == "json" and part.output.value == []):
+            return part
+        reason = f"{profile.title} wants a text as the content of a result."
+        changes.append(Change(rule, reason, "same", spot_of(message, part), part.output.value, said))
+        return replace(part, output=Output("error-text" if part.output.is_error else "text", said))
+
+    return prompt.map_parts(change, roles=("tool",)), changes
 
 
 def may_be_empty(profile: Profile, facts: Facts) -> bool:
-    return bool(profile.drops_empty) and (facts.has_blank_text or facts.has_block)
+    if facts.has_reasoning and not profile.thinks_alone:
+        return True
+    return bool(profile.drops_empty) and (facts.has_blank_text or "block" in facts.option_keys)
 
 
 def drop_empty(prompt: Prompt, profile: Profile, _: Facts, rule: str) -> tuple[Prompt, list[Change]]:
@@ -87,7 +143,10 @@ def drop_empty(prompt: Prompt, profile: Profile, _: Facts, rule: str) -> tuple[P
             is_empty = all(_is_empty(part, profile) for part in message.parts)
         if is_empty and (role in profile.drops_empty or (role != "system" and not content)):
             reason = f"{profile.title} takes no message without content."
-            changes.append(Change(rule, reason, "same", spot_of(message), f"empty {role} message"))
+            thoughts = any(isinstance(part, Reasoning) for part in message.parts)
+            loss: Loss = "reasoning hidden" if thoughts else "same"
+            before = "nothing but reasoning" if thoughts else f"empty {role} message"
+            changes.append(Change(rule, reason, loss, spot_of(message), before))
             gone.append(message)
     if not gone:
         return prompt, changes
@@ -95,16 +154,22 @@ def drop_empty(prompt: Prompt, profile: Profile, _: Facts, rule: str) -> tuple[P
     return prompt.with_messages([message for message in prompt.messages if id(message) not in ids]), changes
 
 
+_SAID_BESIDE = ("block", "thoughtSignature", "itemId", "isEmpty")
+"""What an empty text may be there for."""
+
+
 def _is_empty(part: Part, profile: Profile) -> bool:
+    if type(part) is Reasoning:
+        return not profile.thinks_alone or _is_blank(part, profile)
     if type(part) is not Text or (part.text and not part.text.isspace()):
         return False
-    if part.options and part.options.get(profile.namespace):
+    if part.options and any(profile.own(part.options).get(key) for key in _SAID_BESIDE):
         return False
     return not part.text or profile.blank_text == "drop"
 
 
 def has_foreign_blocks(_: Profile, facts: Facts) -> bool:
-    return facts.has_block or facts.has_media_result
+    return "block" in facts.option_keys or facts.has_media_result
 
 
 def drop_foreign_blocks(prompt: Prompt, profile: Profile, _: Facts, rule: str) -> tuple[Prompt, list[Change]]:
@@ -164,8 +229,8 @@ def _foreign_item(item: Any, profile: Profile) -> Mapping[str, Any] | None:
 
 def _reads(profile: Profile, options: Options | None) -> bool:
     """Whether the target knows the block kept under its namespace. Items of the Responses API name their host."""
-    own = options.get(profile.namespace) if options else None
-    if not isinstance(own, Mapping) or not isinstance(own.get("block"), Mapping):
+    own = profile.own(options)
+    if not isinstance(own.get("block"), Mapping):
         return False
     is_responses = profile.protocol == "openai-responses"
     return own.get("host") == profile.provider if is_responses else "host" not in own

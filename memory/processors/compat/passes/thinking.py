@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from memory.messages.prompt import Message, Prompt, Reasoning, ToolCall
+from memory.messages.prompt import Message, Options, Prompt, Reasoning, ToolCall
 from memory.processors.changes import Change, Spot
 from memory.processors.compat.passes.facts import Facts
 from memory.profiles.profile import Profile
@@ -24,14 +24,22 @@ def fill_reasoning(prompt: Prompt, profile: Profile, facts: Facts, rule: str) ->
             out.append(message)
             continue
         has_calls = any(isinstance(part, ToolCall) and not part.provider_executed for part in message.content)
-        if not has_calls or any(isinstance(part, Reasoning) for part in message.content):
+        thoughts = [part for part in message.content if isinstance(part, Reasoning)]
+        is_said = any(part.text or not filler or part.options != _stamp_of(part) for part in thoughts)
+        if not has_calls or is_said:
             out.append(message)
             continue
         reason = f"{profile.title} wants the reasoning of every turn that called a tool, and none is stored."
-        facts.has_reasoning = True
+        facts.has_reasoning = facts.has_blank_text = True
         changes.append(Change(rule, reason, "same", Spot(message.id), None, filler or "(empty reasoning)"))
-        out.append(replace(message, content=(Reasoning(filler), *message.content)))
+        rest = (part for part in message.content if not isinstance(part, Reasoning))
+        out.append(replace(message, content=(Reasoning(filler), *rest)))
     return prompt.with_messages(out), changes
+
+
+def _stamp_of(part: Reasoning) -> Options | None:
+    """All that the options of a thought that says nothing may hold: who thought it."""
+    return None if part.options is None else {name: part.options[name] for name in part.options if name == "mastra"}
 
 
 def may_end_in_thinking(profile: Profile, facts: Facts) -> bool:
@@ -40,16 +48,17 @@ def may_end_in_thinking(profile: Profile, facts: Facts) -> bool:
 
 def strip_final_thinking(prompt: Prompt, profile: Profile, _: Facts, rule: str) -> tuple[Prompt, list[Change]]:
     """With thinking off, the assistant message that a request ends with holds none."""
-    last = prompt.messages[-1] if prompt.messages else None
-    if last is None or last.role != "assistant":
-        return prompt, []
-    kept = tuple(part for part in last.parts if not isinstance(part, Reasoning))
-    if len(kept) == len(last.parts):
-        return prompt, []
     reason = f"With thinking off, {profile.title} takes none in a final assistant message. It stays in the thread."
-    change = Change(rule, reason, "reasoning hidden", Spot(last.id), "reasoning")
-    ending = (replace(last, content=kept),) if kept else ()
-    return Prompt((*prompt.messages[:-1], *ending)), [change]
+    messages = list(prompt.messages)
+    changes: list[Change] = []
+    while messages and messages[-1].role == "assistant":
+        last = messages[-1]
+        kept = tuple(part for part in last.parts if not isinstance(part, Reasoning))
+        if len(kept) == len(last.parts):
+            break
+        changes.append(Change(rule, reason, "reasoning hidden", Spot(last.id), "reasoning", breaks_prefix=True))
+        messages[-1:] = [replace(last, content=kept)] if kept else []
+    return prompt.with_messages(messages), changes
 
 
 def may_not_lead(profile: Profile, facts: Facts) -> bool:
@@ -66,7 +75,10 @@ def switch_thinking_off(prompt: Prompt, profile: Profile, facts: Facts, rule: st
         f"With thinking on, {profile.title} wants the open tool loop to begin with its own thinking, and it does not."
     )
     spot = Spot(turn.id if turn is not None else "")
-    return prompt, [Change(rule, reason, "reasoning hidden", spot, "thinking on", "thinking off for this call")]
+    off = Change(
+        rule, reason, "reasoning hidden", spot, "thinking on", "thinking off for this call", breaks_prefix=True
+    )
+    return prompt, [off]
 
 
 def _open_turn(prompt: Prompt) -> Message | None:

@@ -1,16 +1,14 @@
-"""What the request as a whole needs: tools declared, cache markers within the limit, legal text."""
+"""What the request as a whole needs: tools declared, cache markers within the limit."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 from msgspec.structs import replace
 
-from memory.messages.halves import HALF, mended
-from memory.messages.prompt import File, Message, Options, Part, Prompt, Reasoning, Text, ToolCall, ToolResult
+from memory.messages.prompt import Options, Prompt, Reasoning, ToolCall, ToolResult
 from memory.processors.changes import Change, Spot, spot_of
-from memory.processors.compat.passes.facts import Facts
+from memory.processors.compat.passes.facts import Facts, tail_of
 from memory.profiles.profile import Profile
 
 
@@ -32,7 +30,11 @@ def declare_called_tools(prompt: Prompt, profile: Profile, facts: Facts, rule: s
         return prompt, []
     facts.call.needs["declare_tools"] = list(called)
     reason = f"{profile.title} wants tools declared when the history holds calls."
-    return prompt, [Change(rule, reason, "reshaped", Spot(""), None, {"declared": list(called)})]
+    old = {part.name for m in prompt.messages[: tail_of(prompt)] for part in m.parts if isinstance(part, ToolCall)}
+    # Tools stand before all messages: one more of them, and nothing that was kept is good any more.
+    is_new = bool(old) and not called.keys() <= old
+    made = {"declared": list(called)}
+    return prompt, [Change(rule, reason, "reshaped", Spot(""), None, made, breaks_prefix=is_new)]
 
 
 def marks_too_many(profile: Profile, facts: Facts) -> bool:
@@ -40,83 +42,51 @@ def marks_too_many(profile: Profile, facts: Facts) -> bool:
 
 
 def limit_cache_markers(prompt: Prompt, profile: Profile, _: Facts, rule: str) -> tuple[Prompt, list[Change]]:
-    """The oldest cache markers go until the target takes the rest; the blocks stay."""
+    """The oldest cache markers go until the target takes the rest, and those on reasoning it refuses. Blocks stay."""
     marked = [
         (i, j)
         for i, message in enumerate(prompt.messages)
         for j, holder in enumerate((message, *message.parts))
-        if holder.options is not None and _marker(holder.options, profile.namespace) is not None
+        if holder.options is not None and _marker(holder.options, profile) is not None
     ]
     system = [place for place in marked if prompt.messages[place[0]].role == "system"]
     rest = [place for place in marked if place not in system]
-    surplus = set(rest[: max(0, len(marked) - profile.cache_markers)])
+    odd = [] if profile.marks_reasoning else [place for place in rest if _is_on_reasoning(prompt, *place)]
+    rest = [place for place in rest if place not in odd]
+    surplus = {*odd, *rest[: max(0, len(marked) - len(odd) - profile.cache_markers)]}
     if not surplus:
         return prompt, []
     changes: list[Change] = []
     messages = list(prompt.messages)
+    tail = tail_of(prompt)
+    before = sum(place[0] < tail for place in rest) + sum(place in system for place in marked)
+    known = set(rest[: max(0, before - profile.cache_markers)])  # earlier requests went without these already
     for i, j in sorted(surplus):
+        is_new = i < tail and (i, j) not in known and (i, j) not in odd
         message = messages[i]
         reason = f"{profile.title} takes {profile.cache_markers} cache markers; the oldest go, their blocks stay."
         if j == 0:
-            changes.append(Change(rule, reason, "same", Spot(message.id), "cache marker"))
-            messages[i] = replace(message, options=_unmarked(message.options, profile.namespace))
+            changes.append(Change(rule, reason, "same", Spot(message.id), "cache marker", breaks_prefix=is_new))
+            messages[i] = replace(message, options=_unmarked(message.options, profile))
             continue
         part = message.parts[j - 1]
-        changes.append(Change(rule, reason, "same", spot_of(message, part), "cache marker"))
-        new = replace(part, options=_unmarked(part.options, profile.namespace))
+        changes.append(Change(rule, reason, "same", spot_of(message, part), "cache marker", breaks_prefix=is_new))
+        new = replace(part, options=_unmarked(part.options, profile))
         messages[i] = replace(message, content=(*message.parts[: j - 1], new, *message.parts[j:]))
     return prompt.with_messages(messages), changes
 
 
-_MARKS = ("cacheControl", "cache_control")
+def _is_on_reasoning(prompt: Prompt, i: int, j: int) -> bool:
+    return j > 0 and isinstance(prompt.messages[i].parts[j - 1], Reasoning)
 
 
-def _marker(options: Options | None, namespace: str) -> Any:
-    own = options.get(namespace) if options else None
-    return next((own[key] for key in _MARKS if own.get(key)), None) if isinstance(own, Mapping) else None
+_MARKS = ("cacheControl", "cache_control", "cachePoint")
 
 
-def _unmarked(options: Options | None, namespace: str) -> Options | None:
-    own = options.get(namespace) if options else None
-    if options is None or not isinstance(own, Mapping):
-        return options
-    return {**options, namespace: {key: value for key, value in own.items() if key not in _MARKS}}
+def _marker(options: Options | None, profile: Profile) -> Any:
+    own = profile.own(options)
+    return next((own[key] for key in _MARKS if own.get(key)), None)
 
 
-def may_hold_halves(_: Profile, facts: Facts) -> bool:
-    return facts.has_odd_text
-
-
-def mend_surrogates(prompt: Prompt, _: Profile, __: Facts, rule: str) -> tuple[Prompt, list[Change]]:
-    """Halves of characters are joined where both are there, else replaced by U+FFFD: no JSON can carry them."""
-    changes: list[Change] = []
-    reason = "Half a character makes the request invalid JSON."
-
-    def change(message: Message, part: Part) -> Part:
-        new = _mended_part(part)
-        if new is not part:
-            changes.append(Change(rule, reason, "content lost", spot_of(message, part), "half a character", "\ufffd"))
-        return new
-
-    out = prompt.map_parts(change)
-    messages = []
-    for message in out.messages:
-        if isinstance(message.content, str) and HALF.search(message.content):
-            changes.append(Change(rule, reason, "content lost", Spot(message.id), "half a character", "\ufffd"))
-            message = replace(message, content=mended(message.content))
-        messages.append(message)
-    return out.with_messages(messages), changes
-
-
-def _mended_part(part: Part) -> Part:
-    match part:
-        case Text() | Reasoning() if HALF.search(part.text):
-            return replace(part, text=mended(part.text))
-        case ToolCall() if (new := mended(part.input)) != part.input:
-            return replace(part, input=new)
-        case ToolResult() if (new := mended(part.output.value)) != part.output.value:
-            return replace(part, output=replace(part.output, value=new))
-        case File() if part.filename and HALF.search(part.filename):
-            return replace(part, filename=mended(part.filename))
-        case _:
-            return part
+def _unmarked(options: Options | None, profile: Profile) -> Options:
+    return profile.with_own(options, {key: value for key, value in profile.own(options).items() if key not in _MARKS})
