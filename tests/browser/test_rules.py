@@ -24,7 +24,9 @@ def act() -> None:
     """A run whose request this rule mended."""
     change = Placed(1, RULE, "", "breaks", None, None, (), "m", "a", "b", "reason", "same")
     with transaction.atomic():
-        rule_use.record(make_run(make_thread(title="the parcel")), "anthropic", "anthropic-messages", [change], [], timezone.now())
+        rule_use.record(
+            make_run(make_thread(title="the parcel")), "anthropic", "anthropic-messages", [change], [], timezone.now()
+        )
 
 
 def test_the_matrix_is_walked_by_arrows_to_a_rule_that_is_switched_off_and_undone(site: Page) -> None:
