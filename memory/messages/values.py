@@ -53,7 +53,7 @@ class JsonObject(Mapping[str, Any]):
     def __eq__(self, other: object) -> bool:
         if isinstance(other, JsonObject):
             return self.value == other.value
-        return self.value == other
+        return isinstance(other, Mapping) and self.value == other
 
     def __deepcopy__(self, memo: dict[int, Any]) -> dict[str, Any]:
         """A plain object: a copy is made to be changed."""

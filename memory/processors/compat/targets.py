@@ -5,7 +5,7 @@ A fault concerns a profile when its pass would act on a history that holds every
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from types import FunctionType, MethodType
 from typing import Any, cast
@@ -13,9 +13,10 @@ from typing import Any, cast
 from msgspec import Struct
 
 from memory.messages.prompt import File, Message, Options, Origin, Prompt, Reasoning, Text, ToolCall
+from memory.processors.changes import Change
 from memory.processors.compat.catalogue import RULES, waits_for_error
 from memory.processors.compat.faults import faults_of
-from memory.processors.compat.passes import CATALOGUE, Step, overflow
+from memory.processors.compat.passes import CATALOGUE, Step, fields, overflow
 from memory.processors.compat.passes.call import Call
 from memory.processors.compat.passes.facts import Facts
 from memory.processors.compat.repairs import LASTING
@@ -99,10 +100,15 @@ def _reads(step: Step, profile: Profile) -> tuple[str, ...] | None:
         target, facts = cast(Profile, watched), _all_facts(settings)
         if not step.may_act(target, facts):
             continue
-        if watched.read or step.run(_everything(), target, facts, profile.rule(step.fault))[1]:
+        if watched.read or _minds(step.run(_everything(), target, facts, profile.rule(step.fault))[1]):
             return tuple(name for name in watched.read if name not in _NAMES)
         # Its test looks at the history alone, and the pass itself found nothing that the target minds.
-    return None
+    # A host without a list of keys minds those that its error names.
+    return () if step.fault == fields.FAULT and step.fault in profile.rules else None
+
+
+def _minds(changes: Sequence[Change]) -> bool:
+    return any(change.severity != "cosmetic" for change in changes)
 
 
 class _Watched:
@@ -134,7 +140,18 @@ def _all_facts(settings: Mapping[str, Any]) -> Facts:
     flags: dict[str, Any] = {name: True for name, default in zip(*_defaults(), strict=True) if default is False}
     names = dict.fromkeys(_ODD_NAMES)
     by: set[Origin | None] = {Origin("somebody-else")}
-    return Facts(names, dict(names), **flags, reasoners=by, cache_markers=1000, call=Call("any-model", settings))
+    call = Call("any-model", settings)
+    return Facts(names, dict(names), **flags, reasoners=by, option_keys=_Every(["role"]), cache_markers=1000, call=call)
+
+
+class _Every(set[str]):
+    """A set of all keys there are."""
+
+    def __contains__(self, key: object) -> bool:
+        return True
+
+    def isdisjoint(self, other: Iterable[object]) -> bool:
+        return not any(True for _ in other)
 
 
 def _defaults() -> tuple[tuple[str, ...], tuple[Any, ...]]:

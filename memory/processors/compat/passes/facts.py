@@ -112,7 +112,7 @@ def facts_of(prompt: Prompt, declared_tools: Iterable[str] = ()) -> Facts:
                         # Perhaps: passes look closer, and may move media out of results.
                         facts.has_media_result = facts.has_file = facts.has_blank_text = True
                         facts.has_empty_result = True
-                    elif part.output.value == "":
+                    elif type(part.output.value) is str and not part.output.value:
                         facts.has_empty_result = True
                 elif type(part) is Reasoning:
                     facts.has_reasoning = True

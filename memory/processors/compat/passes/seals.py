@@ -123,6 +123,8 @@ def settle_item_ids(prompt: Prompt, profile: Profile, facts: Facts, rule: str) -
         return profile.checks_item_ids and not _has_form(part, own)
 
     def change(message: Message, part: Part) -> Part | None:
+        if part.options is None:
+            return part
         own = profile.own(part.options)
         is_lost = unstored or ("itemId" in own and is_unknown(message, part, own))
         is_unreadable = forced or (is_lost and not own.get("reasoningEncryptedContent"))
@@ -137,7 +139,7 @@ def settle_item_ids(prompt: Prompt, profile: Profile, facts: Facts, rule: str) -
         rest = {key: value for key, value in own.items() if key not in _IDS}
         return replace(part, options=profile.with_own(part.options, rest))
 
-    return prompt.map_parts(change), changes
+    return prompt.map_parts(change, roles=("assistant", "tool")), changes
 
 
 def _with_an_id_again(prompt: Prompt, profile: Profile) -> set[int]:
@@ -150,6 +152,9 @@ def _with_an_id_again(prompt: Prompt, profile: Profile) -> set[int]:
     for message in prompt.messages:
         before: tuple[Any, bool] = (None, False)
         for part in message.parts:
+            if part.options is None:
+                before = (None, False)
+                continue
             own = profile.own(part.options)
             item_id = own.get("resultItemId" if isinstance(part, ToolResult) else "itemId")
             is_joined = item_id == before[0] and not isinstance(part, ToolCall | ToolResult)
