@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
 from typing import Any
 
@@ -130,7 +131,7 @@ def facts_of(prompt: Prompt, declared_tools: Iterable[str] = ()) -> Facts:
         if message.role == "tool":
             if answers != asked:
                 facts.has_unpaired = True
-        elif asked or (answers and not set(answers) <= set(hosted)):
+        elif asked or (answers and not Counter(answers) <= Counter(hosted)):
             facts.has_unpaired = True
         asked = calls
     facts.has_odd_text = _may_hold_halves(said)

@@ -174,21 +174,24 @@ def _client_calls(message: Message) -> list[ToolCall]:
 def _answered(turn: Sequence[Message], behind: Sequence[Message]) -> set[int]:
     """Identities of the client calls of a turn that have a result: each result answers the nearest call of its id.
 
-    Of two calls of one id the one that is not pending has it. A result of a hosted call answers no client's.
+    Of two calls of one id the one that is not pending has it. A result of a hosted call answers no client's, and one
+    inside the turn no call that is pending.
     """
-    have = [p.call_id for m in behind for p in m.parts if isinstance(p, ToolResult)]
+    left = Counter(p.call_id for m in behind for p in m.parts if isinstance(p, ToolResult))
+    left_inside: Counter[str] = Counter()
     for message in turn:
         inside = [p.call_id for p in message.parts if isinstance(p, ToolResult)]
         if inside:
             hosted = {p.id for p in message.parts if isinstance(p, ToolCall) and p.provider_executed}
-            have += [call_id for call_id in inside if call_id not in hosted]
-    left = Counter(have)
+            left_inside.update(call_id for call_id in inside if call_id not in hosted)
     out: set[int] = set()
     calls = [call for message in reversed(turn) for call in reversed(_client_calls(message))]
     for call in sorted(calls, key=lambda call: call.pending):
-        if left[call.id] > 0:
-            left[call.id] -= 1
-            out.add(id(call))
+        for have in (left, left_inside) if not call.pending else (left,):
+            if have[call.id] > 0:
+                have[call.id] -= 1
+                out.add(id(call))
+                break
     return out
 
 
