@@ -91,6 +91,11 @@ class Reading:
             self._has_place = False
             give_place()
 
+    def __del__(self) -> None:
+        """A reader that nobody closed, as one whose answer was never begun, gives its place back too."""
+        if hasattr(self, "_has_place"):
+            self.close()
+
 
 _places = threading.Lock()
 _taken = 0
