@@ -11,7 +11,7 @@ from compat_admin.api.agents import turn_of
 from compat_admin.api.auth import READ, RUN, ApiRequest
 from compat_admin.api.documents import documents
 from compat_admin.api.schemas import GenerateWanted
-from memory.access import agent_for, run_for
+from memory.access import run_for
 from memory.errors import InvalidInput
 from memory.services import runs, streams
 
@@ -24,9 +24,8 @@ EVENT_STREAM = "text/event-stream"
 def stream(request: ApiRequest, agent_id: str) -> HttpResponseBase:
     """Run one turn and stream it: `started`, `text-delta`, `reasoning-delta`, `tool-input-delta`, `attempt` (what came
     before a `retry` does not count), `message`, `finished`. The run goes on when the reader leaves."""
-    agent = agent_for(request.auth, agent_id)
     turn, _ = turn_of(request)
-    return _response(runs.start_stream(request.auth, agent.id, turn).id, after=0)
+    return _response(runs.start_stream(request.auth, agent_id, turn).id, after=0)
 
 
 @router.get("/runs/{run_id}/events", auth=READ, **documents(str, media_type=EVENT_STREAM))
@@ -41,17 +40,26 @@ def read_events(request: ApiRequest, run_id: str) -> HttpResponseBase:
 
 def _response(run_id: str, *, after: int) -> HttpResponse | StreamingHttpResponse:
     return StreamingHttpResponse(
-        _lines(run_id, after),
+        _Lines(streams.Reading(run_id, after=after)),
         content_type=EVENT_STREAM,
         # A proxy that waits for more would make a stream of words a page that comes at once.
         headers={"X-Accel-Buffering": "no", "Cache-Control": "no-store", "X-Run-Id": run_id},
     )
 
 
-def _lines(run_id: str, after: int) -> Iterator[str]:
-    for event in streams.read_events(run_id, after=after):
+class _Lines:
+    """The events as lines. Closed by Django with the response, also where nobody read it."""
+
+    def __init__(self, events: streams.Reading) -> None:
+        self._events = events
+        self.close = events.close
+
+    def __iter__(self) -> Iterator[str]:
+        return self
+
+    def __next__(self) -> str:
+        event = next(self._events)
         if event is None:
-            yield ": still here\n\n"
-            continue
+            return ": still here\n\n"
         number, type, data = event
-        yield f"id: {number}\nevent: {type}\ndata: {data}\n\n"
+        return f"id: {number}\nevent: {type}\ndata: {data}\n\n"
