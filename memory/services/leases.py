@@ -4,23 +4,22 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any
 
 import msgspec
 from django.utils import timezone
 from msgspec import Struct
 
-from memory import queue
 from memory.errors import Busy
 from memory.messages.names import ModelRef
 from memory.messages.prompt import Reasoning, Text
 from memory.messages.stored import StoredMessage
-from memory.models import Attempt, Job, Run, RunEvent
+from memory.models import Attempt, Run, RunEvent
 from memory.processors import TurnEnd
 from memory.processors.loop import response_message
 from memory.providers.wire import Reply, Usage
-from memory.services.runner import OWNER, RUN_TASK, lease, may_run_here, runner, wake_next
+from memory.services.runner import OWNER, lease, may_run_here, runner, wake_next
 from memory.services.turns import RunTurn, chain_and_list
 
 log = logging.getLogger(__name__)
@@ -113,13 +112,3 @@ class _Author(Struct, frozen=True):
 def _incomplete(message: StoredMessage) -> StoredMessage:
     content = message["content"]
     return {**message, "content": {**content, "metadata": {**content.get("metadata", {}), "incomplete": True}}}
-
-
-def requeue_jobs(*, now: datetime | None = None, older_than_s: float = 30) -> int:
-    """Wake somebody up for jobs that nobody took: the row is the truth, the queue may have lost them."""
-    at = now or timezone.now()
-    waiting = Job.objects.filter(status="queued", created_at__lt=at - timedelta(seconds=older_than_s))
-    ids = list(waiting.values_list("id", flat=True)[:1000])
-    for job_id in ids:
-        queue.send(RUN_TASK, job_id)
-    return len(ids)

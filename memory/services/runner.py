@@ -358,7 +358,7 @@ def dispatch(run_id: str) -> None:
     if may_run_here():
         runner().offer(run_id)
     else:
-        queue.send(RUN_TASK, job_id_of(run_id))
+        queue.send(RUN_TASK, job_id_of(run_id), queue="runs")
 
 
 def job_id_of(run_id: str) -> str:

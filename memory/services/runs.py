@@ -27,7 +27,6 @@ from memory.services.calls import settings_for
 from memory.services.connections import connection_for, target_model
 from memory.services.feed import Told, write_events
 from memory.services.leases import close_expired_runs as close_expired_runs
-from memory.services.leases import requeue_jobs as requeue_jobs
 from memory.services.preview import Preview, shown_call
 from memory.services.runner import (
     OWNER,
@@ -208,7 +207,8 @@ def cancel_run(caller: Principal, run_id: str) -> Run:
         has_no_process = run.status == "queued" or run.is_own_call
         if has_no_process:
             RunTurn(run).cancel(f"cancelled by {caller.name}")
-            Job.objects.filter(id=job_id_of(run.id), status="queued").update(status="done", finished_at=timezone.now())
+            ended = {"status": "cancelled", "finished_at": timezone.now()}
+            Job.objects.filter(id=job_id_of(run.id), status="queued").update(**ended)
     if has_no_process:
         wake_next(run.thread_id or "")
     else:
@@ -352,7 +352,15 @@ def _write_opened(run: Run) -> None:
         run.lease_until = run.created_at + patience if run.is_own_call else lease(run.created_at)
     insert_row(run)
     if run.status == "queued":
-        Job.objects.create(id=job_id_of(run.id), kind="run", arguments={"run_id": run.id})
+        Job.objects.create(
+            id=job_id_of(run.id),
+            kind="run",
+            title=run.agent_name,
+            arguments={"run_id": run.id},
+            made_by=run.started_by,
+            resource_id=run.resource_id,
+            woken_at=run.created_at,
+        )
     type = "queued" if run.status == "queued" else "started"
     told: Told = (FIRST_EVENT, type, write_json({"run_id": run.id, "thread_id": run.thread_id}))
     write_events(run.id, [told])
