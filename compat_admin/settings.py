@@ -117,7 +117,8 @@ def _database() -> dict[str, Any]:
         }
     options: dict[str, Any] = dict(_database_url.options)
     if _pool_size:
-        options["pool"] = {"min_size": min(2, _pool_size), "max_size": _pool_size, "timeout": 10}
+        # Who finds all in use waits in a queue: when hundreds of runs are started at once, for many seconds.
+        options["pool"] = {"min_size": min(2, _pool_size), "max_size": _pool_size, "timeout": 60}
     return {
         "ENGINE": "django.db.backends.postgresql",
         "NAME": _database_url.name,

@@ -16,7 +16,7 @@ import threading
 import time
 import uuid
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime, timedelta
 from functools import cache
@@ -29,7 +29,7 @@ from django.utils import timezone
 from memory import queue
 from memory.errors import Busy
 from memory.models import Job, Run
-from memory.processors.loop import Call, Pause
+from memory.processors.calls import Call, Pause
 from memory.providers.http import Connection, Stream
 from memory.services.feed import close_feed, open_feed, writer
 from memory.services.streams import release_connection
@@ -276,7 +276,7 @@ class Runner:
                         self.cancel(run_id)
                 if now - renewed_at >= settings.COMPAT_ADMIN_RUN_LEASE_S / 3:
                     renewed_at = now
-                    renew_leases()
+                    renew_leases(list(self._going))
             except DatabaseError:
                 log.exception("the leases of this process' runs could not be renewed")
             finally:
@@ -381,9 +381,13 @@ def lease(now: datetime) -> datetime:
     return now + timedelta(seconds=settings.COMPAT_ADMIN_RUN_LEASE_S)
 
 
-def renew_leases() -> int:
-    """Move the leases of this process' runs forward; how many there are."""
-    return Run.objects.filter(owner=OWNER, finished_at=None).update(lease_until=lease(timezone.now()))
+def renew_leases(run_ids: Sequence[str]) -> int:
+    """Move the leases of runs that this process is at forward; how many there are. Any other one is to expire."""
+    until = lease(timezone.now())
+    return sum(
+        Run.objects.filter(id__in=run_ids[at : at + 500], owner=OWNER, finished_at=None).update(lease_until=until)
+        for at in range(0, len(run_ids), 500)
+    )
 
 
 def cancelled_elsewhere() -> list[str]:

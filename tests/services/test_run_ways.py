@@ -19,7 +19,7 @@ from memory.models import Attempt, Job, Message, Run, RunEvent, Thread
 from memory.sandbox import Sandbox
 from memory.services import agents, runs, streams
 from memory.services.feed import feed_of
-from memory.services.runner import OWNER, runner
+from memory.services.runner import OWNER, renew_leases, runner
 from memory.services.runs import GenerateRequest
 from tests.make import caller
 from tests.services.test_streams import read, text_of
@@ -343,6 +343,20 @@ class TestBackground:
         settings.COMPAT_ADMIN_ROLE = "worker"
         runs.run_job(Job.objects.get().id)
         assert read(run.id)[-1][2] == {"status": "succeeded"}
+
+
+class TestLeases:
+    def test_are_renewed_for_runs_that_are_going_on_only(self, sandbox: Sandbox) -> None:
+        run = park(sandbox)
+        dropped = park(sandbox, thread_id="dropped")
+        runner().leave(dropped.id)
+        Run.objects.update(lease_until=timezone.now())
+        assert renew_leases(list(runner()._going)) == 1
+        now = timezone.now()
+        assert list(Run.objects.filter(lease_until__gt=now).values_list("id", flat=True)) == [run.id]
+        assert runs.close_expired_runs() == 1
+        assert runner().cancel(dropped.id)  # It is one of this process again.
+        assert read(dropped.id)[-1][2] == {"status": "cancelled"}
 
 
 class TestReaders:
