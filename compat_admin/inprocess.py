@@ -111,6 +111,8 @@ class Workers:
                 without_gossip=True,
                 without_mingle=True,
                 without_heartbeat=True,
+                # There is one event loop a process, and several workers here: each waits in its own thread.
+                use_eventloop=False,
             )
             for queue, count in threads.items()
         ]

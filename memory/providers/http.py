@@ -18,6 +18,7 @@ from urllib.parse import urlsplit
 import httpx
 from msgspec import Struct
 
+from memory import marks
 from memory.errors import InvalidInput, ProviderError
 from memory.providers.entries import AuthStyle, entry_for
 from memory.providers.wire import Encoded
@@ -436,6 +437,8 @@ class Stream:
         return self._client._failure(self._connection, error, is_ended=self._is_cancelled)
 
     def _trace(self, event: str, info: Mapping[str, Any]) -> None:
+        if event == "http11.send_request_body.complete":
+            marks.passed("request sent")
         if not event.endswith(("connect_tcp.complete", "start_tls.complete")):
             return
         opened = info["return_value"].get_extra_info("socket")

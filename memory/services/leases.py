@@ -15,14 +15,19 @@ from memory.errors import Busy
 from memory.messages.names import ModelRef
 from memory.messages.prompt import Reasoning, Text
 from memory.messages.stored import StoredMessage
-from memory.models import Attempt, Run, RunEvent
+from memory.models import Attempt, Message, Run, RunEvent
 from memory.processors import TurnEnd
 from memory.processors.loop import response_message
 from memory.providers.wire import Reply, Usage
+from memory.services.feed import Feed
 from memory.services.runner import OWNER, lease, may_run_here, runner, wake_next
-from memory.services.turns import RunTurn, chain_and_list
+from memory.services.turns import RunTurn, chain_and_list, last_event
 
 log = logging.getLogger(__name__)
+
+_NEVER_WRITTEN = 1000
+"""So many events a process may have told its readers that it had no time to write: their numbers are not given again,
+or a reader who comes back would take what follows for what it has seen."""
 
 
 def close_expired_runs(*, now: datetime | None = None) -> int:
@@ -48,7 +53,7 @@ def close_expired_runs(*, now: datetime | None = None) -> int:
 
 def _close_interrupted(run: Run) -> None:
     """Write what the run's events hold through the output processors, as the run itself would have done."""
-    turn = RunTurn(run)
+    turn = RunTurn(run, feed=Feed(run.id, after=last_event(run) + _NEVER_WRITTEN))
     came = _answers(run)
     error = "The process that ran this turn ended before the turn did."
     if run.is_own_call:
@@ -62,9 +67,11 @@ def _close_interrupted(run: Run) -> None:
                 if message["id"] not in known:
                     listed.add([_incomplete(message)], "response")
             chain.process_output_result(listed, TurnEnd(finish_reason="error"))
-            turn.ledger.message_ids = [message["id"] for message in listed.unsaved()]
         except Exception:  # the sweep goes on with the other runs; this one keeps its events
             log.exception("what run %s had written could not be saved", run.id)
+    # Not what was saved just now: the run itself may have got so far.
+    written = Message.objects.filter(thread=run.thread_id, run_id=run.id).order_by("seq")
+    turn.ledger.message_ids = list(written.values_list("message_id", flat=True))
     turn.ledger.close("interrupted", error_class="interrupted", error=error)
 
 

@@ -17,6 +17,7 @@ from django.db import transaction
 from django.utils import timezone
 from msgspec import Struct
 
+from memory import marks
 from memory.access import Principal, agent_for, run_for
 from memory.errors import Conflict, InvalidInput, NotFound, RunCancelled, RunFailed, RunStopped, Tripwire
 from memory.messages.lists import MessageList
@@ -118,6 +119,7 @@ def start_background(caller: Principal, agent_id: str, request: GenerateRequest)
     with transaction.atomic():
         run = open_run(caller, agent, request, is_queued=True)
         transaction.on_commit(lambda: dispatch(run.id))
+    marks.passed("input stored")
     return run
 
 
@@ -133,6 +135,7 @@ def _start(caller: Principal, agent: Agent, request: GenerateRequest, *, is_stre
     try:
         target = connection_for(target_model(request.model or agent.model).provider, with_key=True)
         run = open_run(caller, agent, request, run_id=run_id, is_streamed=is_streamed, target=target)
+        marks.passed("input stored")
     except BaseException:
         runner().leave(run_id)
         raise

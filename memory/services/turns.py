@@ -17,6 +17,7 @@ import msgspec
 from django.db import transaction
 from django.utils import timezone
 
+from memory import marks
 from memory.errors import (
     CompatAdminError,
     Conflict,
@@ -62,7 +63,7 @@ class RunTurn:
     ) -> None:
         self.run, self._target = run, target
         self.signal = signal or Event()
-        self.feed = feed or Feed(run.id, after=_last_event(run))
+        self.feed = feed or Feed(run.id, after=last_event(run))
         self.ledger = Ledger(run, self.feed)
         self.error: Exception | None = None
         self.is_over = False
@@ -145,10 +146,13 @@ class RunTurn:
         )
         self.ledger.loop = loop
         loop.begin(kept_loop)
+        if loop.step:
+            marks.passed("next step")
         return loop
 
     def _finish(self, loop: TurnLoop) -> None:
         turn = loop.finish()
+        marks.passed("persisted")
         self.ledger.close("waiting" if turn.tool_calls else "succeeded", turn=turn)
         self.is_over = True
 
@@ -285,10 +289,11 @@ def _rules_hash(chain: Chain) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-def _last_event(run: Run) -> int:
+def last_event(run: Run) -> int:
+    """The number of the run's last event that is written."""
     return run.events.order_by("-seq").values_list("seq", flat=True).first() or 0
 
 
 def feed_for(run: Run) -> Feed:
     """The feed that this process has, or now opens, for a run."""
-    return open_feed(run.id, after=_last_event(run))
+    return open_feed(run.id, after=last_event(run))

@@ -72,7 +72,7 @@ def add_import(name: str, count: int = LINES) -> Job:
 
 def ends(job: Job, status: str = "done") -> Job:
     """The job, once it has ended so."""
-    until(lambda: Job.objects.filter(id=job.id).exclude(finished_at=None).exists(), within_s=90)
+    until(lambda: Job.objects.filter(id=job.id).exclude(finished_at=None).exists(), within_s=40)
     job.refresh_from_db()
     assert (job.status, job.error) == (status, "")
     return job
