@@ -17,7 +17,7 @@ from django.db.models.expressions import RawSQL
 from msgspec import Struct
 
 from memory.errors import InvalidInput, NotFound
-from memory.models import Agent, Attempt, Message, MessageVersion, RuleSetting, Run, Thread
+from memory.models import Agent, Attempt, Job, Message, MessageVersion, RuleSetting, Run, Thread
 from memory.principal import Principal, can_be_looked_up
 
 MAX_LIMIT = 200
@@ -137,6 +137,28 @@ class RunDetail(Struct, frozen=True):
     attempts: list[AttemptItem]
 
 
+class JobItem(Struct, frozen=True):
+    """A job in a list, without what it was given and what came of it."""
+
+    id: str
+    kind: str
+    queue: str
+    title: str
+    made_by: str
+    resource_id: str
+    status: str
+    attempt_count: int
+    due_at: datetime
+    cancel_asked_at: datetime | None
+    done_count: int
+    total_count: int | None
+    note: str
+    error: str
+    created_at: datetime
+    started_at: datetime | None
+    finished_at: datetime | None
+
+
 class VersionItem(Struct, frozen=True):
     """An earlier text of a message, without the text. `archived_at` is when the next one replaced it."""
 
@@ -196,6 +218,19 @@ def runs_page(
     """Runs the caller may see, newest first. Raises InvalidInput (bad_cursor)."""
     runs = _filtered(_scoped(Run.objects.all(), caller), thread=thread_id, status=status, agent=agent_id)
     return _page(runs, RunItem, "created_at", cursor, limit, lambda run: (run.created_at, run.id))
+
+
+def jobs_page(
+    caller: Principal,
+    *,
+    cursor: str | None = None,
+    limit: int = 20,
+    status: str | None = None,
+    kind: str | None = None,
+) -> Page[JobItem]:
+    """Jobs the caller may see, newest first. Raises InvalidInput (bad_cursor)."""
+    jobs = _filtered(_scoped(Job.objects.all(), caller), status=status, kind=kind)
+    return _page(jobs, JobItem, "created_at", cursor, limit, lambda job: (job.created_at, job.id))
 
 
 def agents_page(*, cursor: str | None = None, limit: int = 20) -> Page[Agent]:

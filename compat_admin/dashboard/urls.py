@@ -2,7 +2,7 @@
 
 from django.urls import path
 
-from compat_admin.dashboard import account, agents, preview, rules, runs, threads
+from compat_admin.dashboard import account, agents, error_lab, jobs, preview, rules, runs, threads
 from compat_admin.dashboard.pages import page
 
 FORM = ("POST",)
@@ -36,5 +36,12 @@ urlpatterns = [
     page("runs/<str:run_id>/again/", runs.run_again, "run-again", methods=FORM),
     page("runs/<str:run_id>/cancel/", runs.cancel, "run-cancel", methods=FORM),
     page("runs/<str:run_id>/attempts/<int:number>/<str:which>/", runs.body_file, "attempt-body"),
+    page("errors/", error_lab.lab, "error-lab", methods=FORM_PAGE),
+    page("jobs/", jobs.job_list, "jobs"),
+    page("jobs/import/", jobs.new_import, "job-import", methods=FORM_PAGE),
+    page("jobs/preview/", jobs.new_preview, "job-preview", methods=FORM_PAGE),
+    page("jobs/<str:job_id>/", jobs.job_page, "job"),
+    page("jobs/<str:job_id>/cancel/", jobs.cancel, "job-cancel", methods=FORM),
+    page("jobs/<str:job_id>/retry/", jobs.retry, "job-retry", methods=FORM),
     page("agents/", agents.agent_list, "agents"),
 ]

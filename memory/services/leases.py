@@ -65,7 +65,7 @@ def _close_interrupted(run: Run) -> None:
             known = {entry.message["id"] for entry in listed.entries if entry.was_loaded}
             for message in came:
                 if message["id"] not in known:
-                    listed.add([_incomplete(message)], "response")
+                    listed.add([message], "response")
             chain.process_output_result(listed, TurnEnd(finish_reason="error"))
         except Exception:  # the sweep goes on with the other runs; this one keeps its events
             log.exception("what run %s had written could not be saved", run.id)
@@ -90,7 +90,7 @@ def _answers(run: Run) -> list[StoredMessage]:
             case "text-delta" | "reasoning-delta":
                 pieces.append((type, msgspec.json.decode(data)["text"]))
     begun = _begun(run, pieces)
-    return [*whole, begun] if begun is not None else whole
+    return [*whole, _incomplete(begun)] if begun is not None else whole
 
 
 def _begun(run: Run, pieces: Sequence[tuple[str, str]]) -> StoredMessage | None:

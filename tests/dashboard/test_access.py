@@ -22,6 +22,7 @@ ARGUMENTS = {
     "run_id": "run-1",
     "number": 1,
     "which": "request",
+    "job_id": "job-1",
 }
 CLOSED = [pattern for pattern in urlpatterns if pattern.name != "login"]
 
