@@ -185,6 +185,10 @@ class Run(models.Model):
             models.Index(fields=["agent", "-created_at", "-id"], name="run_by_agent"),
             models.Index(fields=["resource_id", "-created_at", "-id"], name="run_by_resource"),
             models.Index(fields=["lease_until"], name="run_lease", condition=Q(finished_at=None)),
+            models.Index(
+                fields=["error_class", "-created_at", "-id"], name="run_by_error", condition=~Q(error_class="")
+            ),
+            models.Index(fields=["-created_at", "-id"], name="run_with_retries", condition=Q(attempt_count__gt=1)),
         ]
 
     def __str__(self) -> str:

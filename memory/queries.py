@@ -214,9 +214,22 @@ def runs_page(
     thread_id: str | None = None,
     status: str | None = None,
     agent_id: str | None = None,
+    provider: str | None = None,
+    model_id: str | None = None,
+    error_class: str | None = None,
+    has_retries: bool = False,
+    since: datetime | None = None,
 ) -> Page[RunItem]:
     """Runs the caller may see, newest first. Raises InvalidInput (bad_cursor)."""
     runs = _filtered(_scoped(Run.objects.all(), caller), thread=thread_id, status=status, agent=agent_id)
+    runs = _filtered(runs, provider=provider, model_id=model_id, error_class=error_class)
+    if since is not None:
+        runs = runs.filter(created_at__gte=since)
+    # Spelt as in the partial indexes, without a parameter: only so does SQLite see that they serve.
+    if error_class is not None:
+        runs = runs.filter(RawSQL("NOT (memory_run.error_class = '')", (), BooleanField()))
+    if has_retries:
+        runs = runs.filter(RawSQL("memory_run.attempt_count > 1", (), BooleanField()))
     return _page(runs, RunItem, "created_at", cursor, limit, lambda run: (run.created_at, run.id))
 
 

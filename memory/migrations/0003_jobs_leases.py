@@ -126,4 +126,18 @@ class Migration(migrations.Migration):
             model_name="job",
             index=models.Index(condition=models.Q(("finished_at", None)), fields=["status", "due_at"], name="job_due"),
         ),
+        migrations.AddIndex(
+            model_name="run",
+            index=models.Index(
+                condition=models.Q(("error_class", ""), _negated=True),
+                fields=["error_class", "-created_at", "-id"],
+                name="run_by_error",
+            ),
+        ),
+        migrations.AddIndex(
+            model_name="run",
+            index=models.Index(
+                condition=models.Q(("attempt_count__gt", 1)), fields=["-created_at", "-id"], name="run_with_retries"
+            ),
+        ),
     ]

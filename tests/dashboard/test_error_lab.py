@@ -41,7 +41,7 @@ def test_every_example_has_a_class(pages: Client, example: ErrorExample) -> None
 def test_says_when_a_run_would_try_again(pages: Client) -> None:
     agents.create_agent(caller(), {"id": "patient", "name": "P", "model": "openai/gpt-5", "error_processors": [RETRY]})
     html = explain(pages, named("Rate limit with a wait"), agent_id="patient")
-    assert "It is tried again after 1.25 s, with the same request." in html, html[html.index("note-box"):][:900]
+    assert "It is tried again after 1.25 s, with the same request." in html, html[html.index("note-box") :][:900]
     html = explain(pages, named("Rate limit with a wait"), agent_id="patient", times="3")
     assert "It is given up." in html
 
