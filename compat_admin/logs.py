@@ -18,6 +18,9 @@ class RequestIdFilter(logging.Filter):
         return True
 
 
+_TALKATIVE = ("celery.beat", "celery.worker.strategy", "celery.app.trace")
+
+
 def configuration(level: str) -> dict[str, Any]:
     """Django's `LOGGING`: one plain line a record on standard error, `level` and up."""
     return {
@@ -34,5 +37,7 @@ def configuration(level: str) -> dict[str, Any]:
             # They log the address of every call, and some providers take their key in it.
             "httpx": {"level": "WARNING"},
             "httpcore": {"level": "WARNING"},
+            # Three lines a task, and sweeps come every two seconds.
+            **({} if level == "DEBUG" else {name: {"level": "WARNING"} for name in _TALKATIVE}),
         },
     }

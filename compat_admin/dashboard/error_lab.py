@@ -53,6 +53,7 @@ def lab(request: OperatorRequest) -> HttpResponse:
     context: dict[str, Any] = {
         "section": "errors",
         "examples": list(enumerate(EXAMPLES)),
+        "chosen": EXAMPLES.index(first),
         "providers": [name for name in PROVIDERS if ENTRIES[name].protocol in PROTOCOLS],
         "agents": list(Agent.objects.order_by("name", "id").values_list("id", "name")[:AGENTS_LISTED]),
         "errors": {},

@@ -22,6 +22,7 @@ AGENTS_LISTED = 200
 SHOWN_BYTES = 64_000
 STATUSES = ("queued", "running", "done", "failed", "cancelled")
 TITLES = {service.RUN_KIND: "Turn in the background"} | {name: kind.title for name, kind in KINDS.items()}
+SAID = {"resource_id": "For the resource", "format": "Format", "model": "Model", "agent_id": "Agent"}
 MARKS = {"queued": "live", "running": "live", "done": "ok", "failed": "err", "cancelled": "warn"}
 
 
@@ -60,7 +61,7 @@ def job_page(request: OperatorRequest, job_id: str) -> HttpResponse:
         "run_id": job.arguments.get("run_id", "") if is_run else "",
         "may_cancel": job.status in service.ACTIVE and not is_run and job.cancel_asked_at is None,
         "may_retry": job.status in ("failed", "cancelled") and not is_run,
-        "arguments": {} if is_run else job.arguments,
+        "arguments": {said: value for name, said in SAID.items() if (value := job.arguments.get(name))},
         "counts": {name: value for name, value in job.result.items() if not isinstance(value, list)},
         "lists": {name: value for name, value in job.result.items() if isinstance(value, list) and value},
         "traceback": cut(job.traceback, SHOWN_BYTES),
@@ -81,7 +82,9 @@ def headline(job: Any) -> tuple[str, str]:
         case "running":
             return "It is being done.", f"{again}{job.note}"
         case "done":
-            return "Done.", f"At attempt {job.attempt_count}." if job.attempt_count > 1 else ""
+            left = job.result.get("left out", 0)
+            told = f"Done, but {left} {'was' if left == 1 else 'were'} left out." if left else "Done."
+            return told, f"At attempt {job.attempt_count}." if job.attempt_count > 1 else ""
         case "cancelled":
             return "It was cancelled.", "What it had done until then stays."
     return f"Failed: {job.error or 'no reason is on record'}", again
