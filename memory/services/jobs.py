@@ -341,7 +341,7 @@ def _orphaned(job: Job, kinds: Kinds, at: datetime) -> None:
 def _end_jobs_of_runs() -> None:
     """Close the jobs of turns that ended while nobody could write it on the job: the run is what counts."""
     waiting = Job.objects.filter(kind=RUN_KIND, status__in=ACTIVE, arguments__has_key="run_id")
-    run_ids = dict(waiting.values_list("arguments__run_id", "id")[:1000])
+    run_ids = dict(waiting.order_by("created_at").values_list("arguments__run_id", "id")[:1000])
     over = Run.objects.filter(id__in=run_ids).exclude(finished_at=None)
     for run_id, status, error, finished_at in over.values_list("id", "status", "error_message", "finished_at"):
         told = "done" if status in ("succeeded", "waiting") else "cancelled" if status == "cancelled" else "failed"
