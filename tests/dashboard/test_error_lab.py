@@ -1,11 +1,14 @@
 """The error lab: the decision a run would make, in words, and what it would change about the request."""
 
+import re
+
 import pytest
 from django.test import Client
 from django.urls import reverse
 
+from compat_admin.dashboard import error_lab
 from compat_admin.dashboard.error_examples import EXAMPLES, ErrorExample
-from memory.models import Message
+from memory.models import Message, Run
 from memory.services import agents
 from tests.make import add_messages, caller, make_agent, make_thread, message, text, tool_call
 
@@ -47,18 +50,25 @@ def test_says_when_a_run_would_try_again(pages: Client) -> None:
 
 
 def test_shows_the_cure_on_a_thread_and_changes_nothing(pages: Client) -> None:
-    fields = ["message-history", "provider-history-compat"]
-    make_agent(id="curing", input_processors=[{"id": name} for name in fields])
+    compat = {"id": "provider-history-compat", "options": {"rules": "reference"}}
+    make_agent(id="curing", input_processors=[{"id": "message-history"}, compat])
     thread = make_thread("ada")
     call = tool_call("call|1", "result", result="sunny")
     add_messages(thread, text("weather?"), message(call, {"type": "text", "text": "It is sunny."}), text("sure?"))
-    agents.update_agent(caller(), "curing", {"error_processors": ["provider-history-compat"]})
     before = list(Message.objects.values_list("content", "version"))
-    html = explain(pages, named("Reasoning signed for another model"), agent_id="curing", thread_id=thread.id)
-    assert "anthropic-thinking-signature-invalid" in html
     html = explain(pages, named("Tool ids of another provider"), agent_id="curing", thread_id=thread.id)
-    assert "anthropic-tool-id" in html
+    assert "It is tried again at once, with a changed request." in html
+    gone, added = (re.findall(rf'class="l {sign}">.*?</div>', html) for sign in ("gone", "add"))
+    assert gone and all("call|1" in line for line in gone)
+    assert len(added) == len(gone) and not any("call|1" in line for line in added)
     assert list(Message.objects.values_list("content", "version")) == before
+    assert not Run.objects.exists()
+
+
+def test_of_a_long_thread_only_what_differs_is_compared() -> None:
+    before = [str(number) for number in range(9000)]
+    after = [*before[:4500], "new", *before[4501:]]
+    assert error_lab._between(before, after) == (before[4498:4503], after[4498:4503])
 
 
 def test_what_does_not_fit_is_said_beside_what_was_given(pages: Client) -> None:
