@@ -221,7 +221,7 @@ def headline(detail: RunDetail) -> tuple[str, str]:
     if run.status == "succeeded":
         if not setbacks:
             return "Answered at the first attempt.", ""
-        return f"Answered on the {_ordinal(run.attempt_count)} attempt, after {_setbacks(setbacks)}.", rest
+        return f"Answered {_at_attempt(run.attempt_count)}, after {_setbacks(setbacks)}.", rest
     last = attempts[-1] if attempts else None
     why = run.error_message or (last.error_message if last else "")
     reason = f" {last.reason[:1].upper()}{last.reason[1:]}" if last and last.decision != "answered" else ""
@@ -251,8 +251,8 @@ def headline(detail: RunDetail) -> tuple[str, str]:
     return "It is running.", rest
 
 
-def _ordinal(number: int) -> str:
-    return _ORDINALS[number - 1] if 0 < number <= len(_ORDINALS) else f"{number}th"
+def _at_attempt(number: int) -> str:
+    return f"on the {_ORDINALS[number - 1]} attempt" if 0 < number <= len(_ORDINALS) else f"at attempt {number}"
 
 
 def _setbacks(attempts: Sequence[AttemptItem]) -> str:

@@ -13,7 +13,7 @@ from memory.errors import CompatAdminError, InvalidInput
 from memory.imports.sources import sources_of
 from memory.models import Job, Thread
 from memory.services.connections import target_model
-from memory.services.importing import ImportReport, import_lines
+from memory.services.importing import import_lines
 from memory.services.jobs import Kind, Work, add_job
 from memory.services.preview import preview
 
@@ -25,36 +25,29 @@ def import_file(work: Work) -> dict[str, Any]:
     """Histories from the job's file become threads. One that was stored already is left as it is, so another attempt
     goes through the file once more and adds what is missing."""
     name, content = work.file()
-    total = ImportReport()
     # Stores are read by their own reader, which wants a file.
     with tempfile.TemporaryDirectory(prefix="import-") as folder:
         path = Path(folder) / f"given{Path(name).suffix[:16]}"
         path.write_bytes(content)
-        for source in sources_of(str(path)):
-            units = source.units if content.startswith(b"SQLite format 3") else list(source.units)
-            count = len(units) if isinstance(units, list) else None
-            report = import_lines(
-                work.each(units, total=count, note=name),
-                caller=work.caller,
-                resource_id=work.arguments["resource_id"],
-                source=name,
-                format_=work.arguments.get("format", ""),
-                keep_owner=bool(work.arguments.get("keep_owner")),
-            )
-            total = report
+        (source,) = sources_of(str(path))
+        # How many a store has is only known in the end.
+        units = source.units if content.startswith(b"SQLite format 3") else list(source.units)
+        report = import_lines(
+            work.each(units, total=len(units) if isinstance(units, list) else None, note=name),
+            caller=work.caller,
+            resource_id=work.arguments["resource_id"],
+            source=name,
+            format_=work.arguments.get("format", ""),
+            keep_owner=bool(work.arguments.get("keep_owner")),
+        )
     return {
-        "threads made": total.threads_made,
-        "threads extended": total.threads_extended,
-        "messages added": total.messages_added,
-        "unchanged": total.unchanged,
-        "left out": len(total.skipped),
-        "left out, by name": [[who, without_path(why, folder)] for who, why in total.skipped[:_LISTED]],
+        "threads made": report.threads_made,
+        "threads extended": report.threads_extended,
+        "messages added": report.messages_added,
+        "unchanged": report.unchanged,
+        "left out": len(report.skipped),
+        "left out, by name": [[who, why.replace(f"{folder}/", "")] for who, why in report.skipped[:_LISTED]],
     }
-
-
-def without_path(text: str, folder: str) -> str:
-    """The text without the name of a folder that is of no use to anybody."""
-    return text.replace(f"{folder}/", "")
 
 
 def preview_threads(work: Work) -> dict[str, Any]:

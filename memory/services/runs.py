@@ -19,7 +19,7 @@ from msgspec import Struct
 
 from memory import marks
 from memory.access import Principal, agent_for, run_for
-from memory.errors import Conflict, InvalidInput, NotFound, RunCancelled, RunFailed, RunStopped, Tripwire
+from memory.errors import Busy, Conflict, InvalidInput, NotFound, RunCancelled, RunFailed, RunStopped, Tripwire
 from memory.messages.lists import MessageList
 from memory.messages.stored import check_content, parts_of, write_json
 from memory.models import Agent, Job, Run, RunEvent, Thread
@@ -146,13 +146,19 @@ def _start(caller: Principal, agent: Agent, request: GenerateRequest, *, is_stre
 
 
 def run_job(job_id: str, *, wait: Wait | None = None) -> None:
-    """Execute a queued run and return when it is over. One that somebody has, or whose thread is busy, is left."""
+    """Execute a queued run and return when it is over.
+
+    One that somebody has, whose thread is busy, or for which there is no place is left: a sweep calls again.
+    """
     job = Job.objects.filter(id=job_id, status="queued").first()
     if job is None:
         return
     run_id, is_here = job.arguments["run_id"], wait is None and may_run_here()
     if is_here:
-        runner().enter(run_id)
+        try:
+            runner().enter(run_id)
+        except Busy:
+            return
     run = claim_queued(run_id)
     if not is_here:
         if run is not None:

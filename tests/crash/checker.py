@@ -18,8 +18,15 @@ class Arrival(msgspec.Struct):
     """A request as the sandbox lists it."""
 
     body: msgspec.Raw
+    headers: dict[str, str]
+    size_bytes: int
     status: int | None
     drop: str | None
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether its sender lived long enough to send all of it."""
+        return {name.lower(): value for name, value in self.headers.items()}["content-length"] == str(self.size_bytes)
 
     @property
     def sha256(self) -> str:
@@ -32,7 +39,7 @@ class Checker:
     def __init__(self, api: httpx.Client, sandbox_url: str) -> None:
         self.api = api
         raw = httpx.get(f"{sandbox_url}/_requests", trust_env=False, timeout=60).content
-        self.arrivals = msgspec.json.decode(raw, type=list[Arrival])
+        self.arrivals = [one for one in msgspec.json.decode(raw, type=list[Arrival]) if one.is_whole]
         self.runs: dict[str, dict[str, Any]] = {
             item["id"]: self._get(f"/runs/{item['id']}") for item in self._all("/runs")
         }
@@ -129,7 +136,8 @@ class Checker:
         attempts = [attempt for run in self.runs.values() for attempt in run["attempts"]]
         on_record = Counter(attempt["request"]["sha256"] for attempt in attempts)
         if missing := received - on_record:
-            yield f"{missing.total()} requests were received that are on no record"
+            such = [bytes(one.body)[-300:] for one in self.arrivals if one.sha256 in missing]
+            yield f"{missing.total()} requests were received that are on no record: {such}"
         unheard = on_record - received
         lost = Counter(
             attempt["request"]["sha256"]

