@@ -119,7 +119,8 @@ def start(
     *,
     title: str = "",
     file: tuple[str, bytes] | None = None,
+    key: str = "",
 ) -> Job:
-    """A job of a kind."""
+    """A job of a kind, as `add_job` makes it."""
     known = KINDS[kind]
-    return add_job(caller, kind, arguments, queue_name=known.queue, title=title or known.title, file=file)
+    return add_job(caller, kind, arguments, queue_name=known.queue, title=title or known.title, file=file, key=key)

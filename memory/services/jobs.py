@@ -83,18 +83,26 @@ def add_job(
     queue_name: str,
     title: str = "",
     file: tuple[str, bytes] | None = None,
+    key: str = "",
 ) -> Job:
-    """A job that is done as soon as somebody is free, in the present transaction. `file` is what it reads."""
+    """A job that is done as soon as somebody is free, in the present transaction. `file` is what it reads.
+
+    Of a kind there is one job with the same `key`: who asks again, such as the clock of another worker, gets that one.
+    """
     with transaction.atomic():
-        job = Job.objects.create(
-            id=f"job_{uuid.uuid4().hex}",
-            kind=kind,
-            queue=queue_name,
-            title=title[:200],
-            arguments=dict(arguments),
-            made_by=caller.name[:200],
-            resource_id=caller.resource_id,
+        job, is_new = Job.objects.get_or_create(
+            id=f"job_{kind}_{key}"[:64] if key else f"job_{uuid.uuid4().hex}",
+            defaults={
+                "kind": kind,
+                "queue": queue_name,
+                "title": title[:200],
+                "arguments": dict(arguments),
+                "made_by": caller.name[:200],
+                "resource_id": caller.resource_id,
+            },
         )
+        if not is_new:
+            return job
         if file is not None:
             JobFile.objects.create(job=job, name=file[0][:200], content=zlib.compress(file[1], 1))
         _wake(job)

@@ -91,6 +91,14 @@ class TestDoing:
         assert not jobs.do_job(job.id, kinds(lambda work: None))
         assert again(job).status == "queued"
 
+    def test_of_a_key_is_made_once(self) -> None:
+        first, second = (
+            jobs.add_job(caller(), "some", {"n": n}, queue_name="maintenance", key="2026-03-01") for n in range(2)
+        )
+        other = jobs.add_job(caller(), "some", {}, queue_name="maintenance", key="2026-03-02")
+        assert (first.id, second.arguments) == (second.id, {"n": 0})
+        assert set(Job.objects.values_list("id", flat=True)) == {first.id, other.id}
+
 
 class TestFailing:
     def test_is_tried_again_after_a_pause_that_grows_and_then_given_up(self) -> None:
