@@ -6,9 +6,12 @@ Requests that wait for a run have a pool of their own, so that they never starve
 from __future__ import annotations
 
 import logging
+import os
 import re
+import socket
 import threading
 import warnings
+from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -81,28 +84,37 @@ class WebServer:
         self._pools.shutdown(timeout=0.5)
 
 
-class Workers:
-    """Celery's worker and clock as threads: one worker for short jobs, one for background runs, which may wait long."""
+THREADS: Mapping[str, int] = {"celery": 1, "runs": 8, "imports": 2, "maintenance": 1}
+"""Tasks at once by queue: each queue has a worker of its own, so that long ones never hold up sweeps or turns."""
 
-    def __init__(self, *, jobs: int = 2, runs: int = 8) -> None:
+
+class Workers:
+    """Celery's workers and clock as threads of this process. `threads` says for which queues, and how many each."""
+
+    def __init__(self, threads: Mapping[str, int] = THREADS) -> None:
         # It warns of root because of pickled tasks, and these are JSON from this very process.
         warnings.filterwarnings("ignore", category=SecurityWarning)
         # Signals can be handled by the main thread only, and that one is not Celery's here.
         for name in dir(celery.apps.worker):
             if name.startswith("install_") and "handler" in name:
                 setattr(celery.apps.worker, name, lambda *_args, **_more: None)
-        common: dict[str, Any] = {
-            "pool": "threads",
-            "loglevel": "WARNING",
-            "quiet": True,
-            "without_gossip": True,
-            "without_mingle": True,
-            "without_heartbeat": True,
-        }
-        apart = make_app(set_as_current=False)  # the queues a worker chooses are its app's
+        host = f"{socket.gethostname()}-{os.getpid()}"
         self._workers: list[Any] = [
-            apart.Worker(concurrency=runs, queues=["runs"], hostname="runs@localhost", **common),
-            app.Worker(concurrency=jobs, queues=["celery"], hostname="jobs@localhost", **common),
+            # The queues a worker chooses are its app's.
+            make_app(set_as_current=False).Worker(
+                concurrency=count,
+                queues=[queue],
+                hostname=f"{queue}@{host}",
+                pool="threads",
+                loglevel="WARNING",
+                quiet=True,
+                without_gossip=True,
+                without_mingle=True,
+                without_heartbeat=True,
+                # There is one event loop a process, and several workers here: each waits in its own thread.
+                use_eventloop=False,
+            )
+            for queue, count in threads.items()
         ]
         self._clock: Any = EmbeddedService(app, thread=True, max_interval=1, scheduler_cls=Scheduler)
 

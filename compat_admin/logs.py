@@ -18,6 +18,9 @@ class RequestIdFilter(logging.Filter):
         return True
 
 
+_TALKATIVE = ("celery.beat", "celery.worker.strategy", "celery.app.trace")
+
+
 def configuration(level: str) -> dict[str, Any]:
     """Django's `LOGGING`: one plain line a record on standard error, `level` and up."""
     return {
@@ -36,5 +39,7 @@ def configuration(level: str) -> dict[str, Any]:
             "httpcore": {"level": "WARNING"},
             # At DEBUG these write out what they sign, encode or fetch: keys and tokens among it.
             **{name: {"level": "WARNING"} for name in ("botocore", "google", "h2", "hpack", "urllib3")},
+            # Three lines a task, and sweeps come every two seconds.
+            **({} if level == "DEBUG" else {name: {"level": "WARNING"} for name in _TALKATIVE}),
         },
     }

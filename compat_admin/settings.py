@@ -167,10 +167,12 @@ SILENCED_SYSTEM_CHECKS = [
 # Tasks
 
 CELERY_BROKER_URL = env.broker_url("CELERY_BROKER_URL", "memory://localhost")
-# Redis hands a task out again when it was not confirmed for this long, so no task may take longer.
+# Redis hands a task out again when it was not confirmed for this long. That may come while it is still at work: rows
+# say who has what, so a task that comes twice does nothing twice, and a lease, not this, finds work that was lost.
 _longest_task_s = env.integer("COMPAT_ADMIN_LONGEST_TASK_S", 3600, minimum=60, maximum=86_400)
+CELERY_BROKER_TRANSPORT_OPTIONS: dict[str, Any] = {}
 if CELERY_BROKER_URL.startswith("memory:"):
-    CELERY_BROKER_TRANSPORT_OPTIONS: dict[str, float] = {"polling_interval": 0.02}
+    CELERY_BROKER_TRANSPORT_OPTIONS = {"polling_interval": 0.02}
 elif CELERY_BROKER_URL.startswith(("redis", "sentinel")):
     # By default kombu looks for lost tasks about every 100 s only.
     CELERY_BROKER_TRANSPORT_OPTIONS = {
@@ -178,8 +180,14 @@ elif CELERY_BROKER_URL.startswith(("redis", "sentinel")):
         "unacked_restore_interval": 1,
         "unacked_restore_throttle": 1,
         "unacked_mutex_expire": 5,
+        "socket_connect_timeout": 2,
+        "socket_keepalive": True,
     }
+# A broker may be away for as long as it likes; who queues something meanwhile is not held up by it for long.
 CELERY_BROKER_CONNECTION_RETRY_ON_STARTUP = True
+CELERY_BROKER_CONNECTION_MAX_RETRIES = None
+CELERY_BROKER_CONNECTION_TIMEOUT = 2
+CELERY_TASK_PUBLISH_RETRY_POLICY = {"max_retries": 1, "interval_start": 0, "interval_step": 0.1, "interval_max": 0.1}
 CELERY_TASK_ROUTES = {"memory.run_in_background": {"queue": "runs"}}  # they may wait long
 CELERY_TASK_ACKS_LATE = True
 CELERY_TASK_REJECT_ON_WORKER_LOST = True
@@ -187,13 +195,14 @@ CELERY_TASK_IGNORE_RESULT = True
 CELERY_WORKER_PREFETCH_MULTIPLIER = 1
 CELERY_WORKER_REDIRECT_STDOUTS = False
 CELERY_WORKER_HIJACK_ROOT_LOGGER = False
+CELERY_WORKER_CANCEL_LONG_RUNNING_TASKS_ON_CONNECTION_LOSS = False
 CELERY_TIMEZONE = TIME_ZONE
 # The schedule is this dict and nothing else, so none is kept in a file.
 CELERY_BEAT_SCHEDULER = "celery.beat:Scheduler"
 CELERY_BEAT_SCHEDULE = {
-    "close-expired-runs": {
-        "task": "memory.close_expired_runs",
-        "schedule": 10.0,
+    "sweep": {
+        "task": "memory.sweep",
+        "schedule": 2.0,
         "options": {"expires": 10},  # While no worker is there, only the newest waits.
     },
     "forget-old": {"task": "memory.forget_old", "schedule": 3600.0, "options": {"expires": 3600}},
@@ -221,6 +230,8 @@ COMPAT_ADMIN_OWN_CALL_LEASE_S = env.integer("COMPAT_ADMIN_OWN_CALL_LEASE_S", 900
 
 # A run whose process has not renewed its lease for this long is closed as interrupted.
 COMPAT_ADMIN_RUN_LEASE_S = env.integer("COMPAT_ADMIN_RUN_LEASE_S", 30, minimum=5, maximum=3600)
+# A job whose worker has not renewed its lease for this long is given to another one.
+COMPAT_ADMIN_JOB_LEASE_S = env.integer("COMPAT_ADMIN_JOB_LEASE_S", 10, minimum=2, maximum=3600)
 # How long a provider may stay silent.
 COMPAT_ADMIN_PROVIDER_TIMEOUT_S = env.seconds("COMPAT_ADMIN_PROVIDER_TIMEOUT_S", 300, minimum=1, maximum=3600)
 # On the way to providers: a proxy in place of the environment's, and certificates in place of the usual ones.

@@ -187,6 +187,10 @@ class Run(models.Model):
             models.Index(fields=["agent", "-created_at", "-id"], name="run_by_agent"),
             models.Index(fields=["resource_id", "-created_at", "-id"], name="run_by_resource"),
             models.Index(fields=["lease_until"], name="run_lease", condition=Q(finished_at=None)),
+            models.Index(
+                fields=["error_class", "-created_at", "-id"], name="run_by_error", condition=~Q(error_class="")
+            ),
+            models.Index(fields=["-created_at", "-id"], name="run_with_retries", condition=Q(attempt_count__gt=1)),
         ]
 
     def __str__(self) -> str:
@@ -416,19 +420,56 @@ class AuditEvent(models.Model):
 
 
 class Job(models.Model):
-    """Long work: the row is the truth, the queue only wakes somebody up."""
+    """Long work: the row is the truth, the queue only wakes somebody up.
+
+    Whoever does it holds a lease; a job whose lease ran out is queued again, as often as its kind allows.
+    """
 
     id = models.CharField(primary_key=True, max_length=64)
     kind = models.CharField(max_length=64)
+    queue = models.CharField(max_length=32, default="runs")
+    title = models.CharField(max_length=200, default="", blank=True)
     arguments = models.JSONField(default=dict)
-    status = models.CharField(max_length=16, default="queued", help_text="queued, running, done or failed")
+    made_by = models.CharField(max_length=200, default="", blank=True)
+    resource_id = models.CharField(max_length=255, default="", blank=True, help_text="empty: any")
+    status = models.CharField(max_length=16, default="queued", help_text="queued, running, done, failed or cancelled")
+    attempt_count = models.PositiveIntegerField(default=0)
+    due_at = models.DateTimeField(default=timezone.now, help_text="not to be taken before")
+    woken_at = models.DateTimeField(null=True, help_text="when somebody was last called for it")
+    owner = models.CharField(max_length=160, default="", blank=True)
+    lease_until = models.DateTimeField(null=True)
+    cancel_asked_at = models.DateTimeField(null=True)
+    done_count = models.PositiveBigIntegerField(default=0)
+    total_count = models.PositiveBigIntegerField(null=True)
+    note = models.CharField(max_length=300, default="", blank=True)
+    state = models.JSONField(default=dict, help_text="where another attempt goes on")
+    result = models.JSONField(default=dict)
     error = models.TextField(default="", blank=True)
+    traceback = models.TextField(default="", blank=True, help_text="of the last failure, keys hidden")
     created_at = models.DateTimeField(default=timezone.now)
     started_at = models.DateTimeField(null=True)
     finished_at = models.DateTimeField(null=True)
 
+    class Meta:
+        indexes = [
+            models.Index(fields=["-created_at", "-id"], name="job_by_time"),
+            models.Index(fields=["status", "-created_at", "-id"], name="job_by_status"),
+            models.Index(fields=["status", "due_at"], name="job_due", condition=Q(finished_at=None)),
+        ]
+
     def __str__(self) -> str:
         return f"{self.kind} {self.id}"
+
+
+class JobFile(models.Model):
+    """What a job was given to read; gone once it is done."""
+
+    job = models.OneToOneField(Job, on_delete=models.CASCADE, related_name="file", primary_key=True)
+    name = models.CharField(max_length=200)
+    content = models.BinaryField(help_text="zlib")
+
+    def __str__(self) -> str:
+        return self.name
 
 
 class OperatorPreference(models.Model):

@@ -20,7 +20,7 @@ from django.utils import timezone
 from msgspec import UNSET, Struct, UnsetType, structs
 
 from memory.errors import InvalidInput, NotFound
-from memory.models import Agent, ApiKey, Attempt, Message, MessageVersion, RuleSetting, Run, Thread
+from memory.models import Agent, ApiKey, Attempt, Job, Message, MessageVersion, RuleSetting, Run, Thread
 from memory.principal import Principal, can_be_looked_up
 
 MAX_LIMIT = 200
@@ -172,6 +172,28 @@ class RunDetail(Struct, frozen=True):
     attempts: list[AttemptItem]
 
 
+class JobItem(Struct, frozen=True):
+    """A job in a list, without what it was given and what came of it."""
+
+    id: str
+    kind: str
+    queue: str
+    title: str
+    made_by: str
+    resource_id: str
+    status: str
+    attempt_count: int
+    due_at: datetime
+    cancel_asked_at: datetime | None
+    done_count: int
+    total_count: int | None
+    note: str
+    error: str
+    created_at: datetime
+    started_at: datetime | None
+    finished_at: datetime | None
+
+
 class VersionItem(Struct, frozen=True):
     """An earlier text of a message, without the text. `archived_at` is when the next one replaced it."""
 
@@ -260,11 +282,37 @@ def runs_page(
     thread_id: str | None = None,
     status: str | None = None,
     agent_id: str | None = None,
+    provider: str | None = None,
+    model_id: str | None = None,
+    error_class: str | None = None,
+    has_retries: bool = False,
+    since: datetime | None = None,
 ) -> Page[RunItem]:
     """Runs the caller may see, newest first. Raises InvalidInput (bad_cursor)."""
     runs = _filtered(_scoped(Run.objects.all(), caller), thread=thread_id, status=status, agent=agent_id)
+    runs = _filtered(runs, provider=provider, model_id=model_id, error_class=error_class)
+    if since is not None:
+        runs = runs.filter(created_at__gte=since)
+    # Spelt as in the partial indexes, without a parameter: only so does SQLite see that they serve.
+    if error_class is not None:
+        runs = runs.filter(RawSQL("NOT (memory_run.error_class = '')", (), BooleanField()))
+    if has_retries:
+        runs = runs.filter(RawSQL("memory_run.attempt_count > 1", (), BooleanField()))
     page = _page(runs, RunItem, "created_at", cursor, limit, lambda run: (run.created_at, run.id))
     return page if caller.may("read") else structs.replace(page, items=[run_shape(item) for item in page.items])
+
+
+def jobs_page(
+    caller: Principal,
+    *,
+    cursor: str | None = None,
+    limit: int = 20,
+    status: str | None = None,
+    kind: str | None = None,
+) -> Page[JobItem]:
+    """Jobs the caller may see, newest first. Raises InvalidInput (bad_cursor)."""
+    jobs = _filtered(_scoped(Job.objects.all(), caller), status=status, kind=kind)
+    return _page(jobs, JobItem, "created_at", cursor, limit, lambda job: (job.created_at, job.id))
 
 
 def agents_page(*, cursor: str | None = None, limit: int = 20) -> Page[Agent]:

@@ -5,15 +5,16 @@ from __future__ import annotations
 from celery import shared_task
 from django.db import close_old_connections
 
-from memory.services import idempotency, keys, runs
+from memory.services import idempotency, jobs, keys, runs
+from memory.services.job_kinds import KINDS
 
 
-@shared_task(name="memory.close_expired_runs")
-def close_expired_runs() -> None:
-    """Close runs whose process is gone, and wake somebody up for jobs that nobody took."""
+@shared_task(name="memory.sweep")
+def sweep() -> None:
+    """Close runs whose process is gone, queue jobs again whose worker is, and wake somebody up for what is due."""
     close_old_connections()
     runs.close_expired_runs()
-    runs.requeue_jobs()
+    jobs.sweep(KINDS)
 
 
 @shared_task(name="memory.forget_old")
@@ -29,3 +30,10 @@ def run_in_background(job_id: str) -> None:
     """Answer a queued turn."""
     close_old_connections()
     runs.run_job(job_id)
+
+
+@shared_task(name=jobs.WORK_TASK)
+def work(job_id: str) -> None:
+    """Do a job."""
+    close_old_connections()
+    jobs.do_job(job_id, KINDS)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from itertools import pairwise
 from typing import Any, Literal
 
@@ -22,8 +22,9 @@ from compat_admin.dashboard.tags import milliseconds, plural, seconds
 from memory import queries
 from memory.access import run_for
 from memory.errors import Conflict, InvalidInput, NotFound
+from memory.messages.names import PROVIDERS
 from memory.messages.stored import decode_json
-from memory.models import Thread
+from memory.models import Agent, Thread
 from memory.queries import AttemptItem, RunDetail, RunItem
 from memory.services import runs as service
 
@@ -33,6 +34,29 @@ LAID_OUT_BYTES = 256_000
 SHOWN_LINES = 400
 STATUSES = ("queued", "running", "waiting", "succeeded", "failed", "stopped", "cancelled", "interrupted")
 LIVE = ("queued", "running")
+FILTERS = ("status", "thread", "agent", "provider", "model", "error", "retries", "since")
+AGENTS_LISTED = 200
+SINCE = {
+    "hour": timedelta(hours=1),
+    "day": timedelta(days=1),
+    "week": timedelta(days=7),
+    "month": timedelta(days=30),
+}
+SINCE_SAID = {"hour": "of the last hour", "day": "of the last day", "week": "of the last 7 days"}
+SINCE_SAID |= {"month": "of the last 30 days"}
+_SETBACKS = {
+    "transient": "a passing failure",
+    "rate-limit": "a rate limit",
+    "overloaded": "an overload",
+    "quota": "a used-up quota",
+    "authentication": "a refused key",
+    "context-length": "a history too long",
+    "content-filter": "a content filter",
+    "bad-request": "a refused request",
+    "connection": "a broken connection",
+}
+ERROR_CLASSES = (*_SETBACKS, "stopped-by-processor", "cancelled", "interrupted", "internal")
+_ORDINALS = ("first", "second", "third", "fourth", "fifth", "sixth", "seventh", "eighth", "ninth", "tenth")
 AGAIN = ("failed", "interrupted", "cancelled", "stopped")
 
 Mark = Literal["ok", "warn", "err", "live", ""]
@@ -86,8 +110,7 @@ class Body(Struct, frozen=True):
 
 def run_list(request: OperatorRequest) -> HttpResponse:
     """Runs, newest first."""
-    given = {name: request.GET.get(name, "") for name in ("status", "thread", "agent")}
-    filters = {name: value for name, value in given.items() if value}
+    filters = {name: value for name in FILTERS if (value := request.GET.get(name, "").strip())}
     page = queries.runs_page(
         caller(request),
         cursor=request.GET.get("cursor") or None,
@@ -95,6 +118,11 @@ def run_list(request: OperatorRequest) -> HttpResponse:
         status=filters.get("status"),
         thread_id=filters.get("thread"),
         agent_id=filters.get("agent"),
+        provider=filters.get("provider"),
+        model_id=filters.get("model"),
+        error_class=filters.get("error"),
+        has_retries="retries" in filters,
+        since=timezone.now() - SINCE[filters["since"]] if filters.get("since") in SINCE else None,
     )
     thread_ids = {run.thread_id for run in page.items if run.thread_id}
     titles = Thread.objects.filter(id__in=thread_ids).values_list("id", "title")
@@ -108,6 +136,10 @@ def run_list(request: OperatorRequest) -> HttpResponse:
         "older": _query({**filters, "cursor": page.next_cursor or ""}),
         "is_later": bool(request.GET.get("cursor")),
         "statuses": STATUSES,
+        "providers": PROVIDERS,
+        "agents": list(Agent.objects.order_by("name", "id").values_list("id", "name")[:AGENTS_LISTED]),
+        "error_classes": ERROR_CLASSES,
+        "spans": SINCE_SAID,
         "took": {run.id: (run.finished_at - run.created_at).total_seconds() for run in page.items if run.finished_at},
     }
     return render_page(request, "runs/list.html", fragment="runs/_rows.html", context=context)
@@ -192,7 +224,7 @@ def headline(detail: RunDetail) -> tuple[str, str]:
     if run.status == "succeeded":
         if not setbacks:
             return "Answered at the first attempt.", ""
-        return f"Answered at attempt {run.attempt_count}, after {plural(len(setbacks), 'setback')}.", rest
+        return f"Answered {_at_attempt(run.attempt_count)}, after {_setbacks(setbacks)}.", rest
     last = attempts[-1] if attempts else None
     why = run.error_message or (last.error_message if last else "")
     reason = f" {last.reason[:1].upper()}{last.reason[1:]}" if last and last.decision != "answered" else ""
@@ -220,6 +252,17 @@ def headline(detail: RunDetail) -> tuple[str, str]:
     if detail.due_at is not None:
         return f"It waits for its next attempt, due at {timezone.localtime(detail.due_at):%H:%M:%S}.", rest + reason
     return "It is running.", rest
+
+
+def _at_attempt(number: int) -> str:
+    return f"on the {_ORDINALS[number - 1]} attempt" if 0 < number <= len(_ORDINALS) else f"at attempt {number}"
+
+
+def _setbacks(attempts: Sequence[AttemptItem]) -> str:
+    """What went wrong before, in order: "a refused request and an overload, 2 times"."""
+    said = [_SETBACKS.get(attempt.error_class, "a setback") for attempt in attempts]
+    kinds = [f"{what}, {said.count(what)} times" if said.count(what) > 1 else what for what in dict.fromkeys(said)]
+    return kinds[0] if len(kinds) == 1 else f"{', '.join(kinds[:-1])} and {kinds[-1]}"
 
 
 def _try(item: AttemptItem, run: RunItem) -> Try:

@@ -2,7 +2,20 @@
 
 from django.urls import path
 
-from compat_admin.dashboard import account, agents, keys, matrix, preview, rule, rules, runs, threads, users
+from compat_admin.dashboard import (
+    account,
+    agents,
+    error_lab,
+    jobs,
+    keys,
+    matrix,
+    preview,
+    rule,
+    rules,
+    runs,
+    threads,
+    users,
+)
 from compat_admin.dashboard.pages import page
 from compat_admin.needs import SIGNED_IN
 
@@ -48,5 +61,12 @@ urlpatterns = [
     page("users/<int:user_id>/role/", users.role, "user-role", needs="admin", methods=FORM),
     page("users/<int:user_id>/active/", users.active, "user-active", needs="admin", methods=FORM_PAGE),
     page("users/<int:user_id>/link/", users.link, "user-link", needs="admin", methods=FORM),
+    page("errors/", error_lab.lab, "error-lab", needs="read", methods=FORM_PAGE),
+    page("jobs/", jobs.job_list, "jobs", needs="read"),
+    page("jobs/import/", jobs.new_import, "job-import", needs="write", methods=FORM_PAGE),
+    page("jobs/preview/", jobs.new_preview, "job-preview", needs="read", methods=FORM_PAGE),
+    page("jobs/<str:job_id>/", jobs.job_page, "job", needs="read"),
+    page("jobs/<str:job_id>/cancel/", jobs.cancel, "job-cancel", needs="operate", methods=FORM),
+    page("jobs/<str:job_id>/retry/", jobs.retry, "job-retry", needs="operate", methods=FORM),
     page("agents/", agents.agent_list, "agents", needs="shape"),
 ]

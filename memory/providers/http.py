@@ -18,6 +18,7 @@ from urllib.parse import urlsplit
 import httpx
 from msgspec import Struct
 
+from memory import marks
 from memory.errors import ProviderError
 from memory.providers.connection import Connection, Outgoing, headers_for, outgoing, url_for
 from memory.providers.signers import Fetched
@@ -402,6 +403,8 @@ class Stream:
         return self._client._failure(self._connection, error, secret=self._secret, is_ended=self._is_cancelled)
 
     def _trace(self, event: str, info: Mapping[str, Any]) -> None:
+        if event == "http11.send_request_body.complete":
+            marks.passed("request sent")
         if not event.endswith(("connect_tcp.complete", "start_tls.complete")):
             return
         opened = info["return_value"].get_extra_info("socket")

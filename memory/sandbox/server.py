@@ -285,7 +285,7 @@ class _Handler(BaseHTTPRequestHandler):
         if self.close_connection:
             self.send_header("Connection", "close")
         self.end_headers()
-        if pace_s and drop != "mid":
+        if pace_s and chunks and drop != "mid":
             for chunk in chunks:
                 self.wfile.write(chunk)
                 self.server.stopped.wait(pace_s)

@@ -45,7 +45,8 @@ class KnownBy(Struct, frozen=True):
 class Explained(Struct, frozen=True, kw_only=True):
     """An error and what follows from it. `delay_ms` is None where nothing is tried again.
 
-    `changes` and `findings` are those of the next request, `changes_before` those of the refused one.
+    `changes` and `findings` are those of the next request, `changes_before` those of the refused one; `body_before` and
+    `body_after` are the two requests, the second empty where nothing is sent again.
     """
 
     error: ProviderError
@@ -59,6 +60,8 @@ class Explained(Struct, frozen=True, kw_only=True):
     changes_before: Sequence[Placed]
     changes: Sequence[Placed]
     findings: Sequence[Finding]
+    body_before: bytes = b""
+    body_after: bytes = b""
 
 
 def explain_error(
@@ -150,6 +153,8 @@ def _explained(
         changes_before=_changes(refused),
         changes=_changes(following) if following else [],
         findings=list(following.prompt.findings) if following else [],
+        body_before=refused.request.body,
+        body_after=following.request.body if following else b"",
     )
 
 

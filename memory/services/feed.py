@@ -17,6 +17,7 @@ import msgspec
 from django.db import DatabaseError, connection, transaction
 from django.utils import timezone
 
+from memory import marks
 from memory.messages.stored import write_json
 from memory.providers.wire import Chunk
 from memory.store import insert_events
@@ -61,6 +62,7 @@ class Feed:
         """A piece of a streamed answer: the first one is told at once, further ones with the next batch."""
         with self._changed:
             self._pieces.append(chunk)
+            marks.passed("mid-stream")
             if time.monotonic() - self._joined_at >= JOIN_EVERY_S:
                 self._join()
 
@@ -193,6 +195,7 @@ class Writer:
         try:
             with transaction.atomic():
                 insert_events(rows, timezone.now())
+                marks.passed("events written")
         except DatabaseError:
             if len(batch) == 1:
                 # Its thread was deleted, or the database is gone: the run's own transactions will show it.

@@ -4,26 +4,30 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any
 
 import msgspec
 from django.utils import timezone
 from msgspec import Struct
 
-from memory import queue
 from memory.errors import Busy
 from memory.messages.names import ModelRef
 from memory.messages.prompt import Reasoning, Text
 from memory.messages.stored import StoredMessage
-from memory.models import Attempt, Job, Run, RunEvent
+from memory.models import Attempt, Message, Run, RunEvent
 from memory.processors import TurnEnd
 from memory.processors.loop import response_message
 from memory.providers.wire import Reply, Usage
-from memory.services.runner import OWNER, RUN_TASK, lease, may_run_here, runner, wake_next
-from memory.services.turns import RunTurn, chain_and_list
+from memory.services.feed import Feed
+from memory.services.runner import OWNER, lease, may_run_here, runner, wake_next
+from memory.services.turns import RunTurn, chain_and_list, last_event
 
 log = logging.getLogger(__name__)
+
+_NEVER_WRITTEN = 1000
+"""So many events a process may have told its readers that it had no time to write: their numbers are not given again,
+or a reader who comes back would take what follows for what it has seen."""
 
 
 def close_expired_runs(*, now: datetime | None = None) -> int:
@@ -51,7 +55,7 @@ def close_expired_runs(*, now: datetime | None = None) -> int:
 
 def _close_interrupted(run: Run) -> None:
     """Write what the run's events hold through the output processors, as the run itself would have done."""
-    turn = RunTurn(run)
+    turn = RunTurn(run, feed=Feed(run.id, after=last_event(run) + _NEVER_WRITTEN))
     came = _answers(run)
     error = "The process that ran this turn ended before the turn did."
     if run.is_own_call:
@@ -63,11 +67,13 @@ def _close_interrupted(run: Run) -> None:
             known = {entry.message["id"] for entry in listed.entries if entry.was_loaded}
             for message in came:
                 if message["id"] not in known:
-                    listed.add([_incomplete(message)], "response")
+                    listed.add([message], "response")
             chain.process_output_result(listed, TurnEnd(finish_reason="error"))
-            turn.ledger.message_ids = [message["id"] for message in listed.unsaved()]
         except Exception:  # the sweep goes on with the other runs; this one keeps its events
             log.exception("what run %s had written could not be saved", run.id)
+    # Not what was saved just now: the run itself may have got so far.
+    written = Message.objects.filter(thread=run.thread_id, run_id=run.id).order_by("seq")
+    turn.ledger.message_ids = list(written.values_list("message_id", flat=True))
     turn.ledger.close("interrupted", error_class="interrupted", error=error)
 
 
@@ -86,7 +92,7 @@ def _answers(run: Run) -> list[StoredMessage]:
             case "text-delta" | "reasoning-delta":
                 pieces.append((type, msgspec.json.decode(data)["text"]))
     begun = _begun(run, pieces)
-    return [*whole, begun] if begun is not None else whole
+    return [*whole, _incomplete(begun)] if begun is not None else whole
 
 
 def _begun(run: Run, pieces: Sequence[tuple[str, str]]) -> StoredMessage | None:
@@ -115,13 +121,3 @@ class _Author(Struct, frozen=True):
 def _incomplete(message: StoredMessage) -> StoredMessage:
     content = message["content"]
     return {**message, "content": {**content, "metadata": {**content.get("metadata", {}), "incomplete": True}}}
-
-
-def requeue_jobs(*, now: datetime | None = None, older_than_s: float = 30) -> int:
-    """Wake somebody up for jobs that nobody took: the row is the truth, the queue may have lost them."""
-    at = now or timezone.now()
-    waiting = Job.objects.filter(status="queued", created_at__lt=at - timedelta(seconds=older_than_s))
-    ids = list(waiting.values_list("id", flat=True)[:1000])
-    for job_id in ids:
-        queue.send(RUN_TASK, job_id)
-    return len(ids)

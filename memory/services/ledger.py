@@ -48,6 +48,8 @@ class Ledger:
         self.run, self.feed = run, feed
         self.rules_hash = ""
         self.message_ids: list[str] = []
+        self.answers_run = ""
+        """Id of the run whose tool calls this one brings the results of, until that is on record."""
         self.loop: TurnLoop | None = None
 
     def event(self, type: str, data: Mapping[str, Any], *, is_last: bool = False) -> None:
@@ -77,6 +79,7 @@ class Ledger:
                 )
             )
             self._update_run(attempt_count=call.number, rules_hash=self.rules_hash, state=self.state(), due_at=None)
+            self._answer_waiting()
 
     def explained(self, call: Call) -> None:
         """What was changed in the request of a call and why; it takes a while, so the call need not wait for it."""
@@ -167,11 +170,19 @@ class Ledger:
                 lease_until=None,
                 due_at=None,
             )
+            if turn is not None:
+                self._answer_waiting()
             shown = f"{error_class}: {error}"[:500] if error else ""
             mine = {"id": self.run.thread_id, "active_run": self.run.id}
             if not update_rows(Thread, mine, active_run="", last_error=shown):
                 update_rows(Thread, {"id": self.run.thread_id}, last_error=shown)
             self.event(LAST, {"status": status}, is_last=True)
+
+    def _answer_waiting(self) -> None:
+        """End the run that waited for this one's results: now that its state is in this one's row, it is done with."""
+        if self.answers_run:
+            update_rows(Run, {"id": self.answers_run, "status": "waiting"}, status="succeeded")
+            self.answers_run = ""
 
     def _update_run(self, **values: Any) -> None:
         update_rows(Run, {"id": self.run.id}, **values)

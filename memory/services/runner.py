@@ -26,7 +26,7 @@ from django.conf import settings
 from django.db import DatabaseError, connection, transaction
 from django.utils import timezone
 
-from memory import queue
+from memory import marks, queue
 from memory.errors import Busy
 from memory.models import Job, Run
 from memory.processors.calls import Call, Pause
@@ -186,6 +186,7 @@ class Runner:
             log.exception("what was changed for a call of run %s could not be written", going.run_id)
 
     def _call(self, going: _Going, turn: RunTurn, call: Call) -> None:
+        marks.passed("before call")
         try:
             is_streamed = getattr(call.model, "is_streamed", False)
             if is_streamed:
@@ -204,6 +205,7 @@ class Runner:
             raise
 
     def _came(self, going: _Going, turn: RunTurn, call: Call, outcome: Any) -> None:
+        marks.passed("reply came")
         pause = None
         if isinstance(outcome, Exception):
             pause = turn.failed(call, outcome)
@@ -230,6 +232,7 @@ class Runner:
             at = time.monotonic() if going.signal.is_set() else due
             heapq.heappush(self._due, (at, next(self._numbers), going.run_id))
             self._changed.notify_all()
+        marks.passed("waiting")
 
     def _wake(self, run_id: str) -> None:
         with self._changed:
@@ -350,6 +353,7 @@ def claim_queued(run_id: str) -> Run | None:
             transaction.set_rollback(True)
             return None
         Job.objects.filter(id=job_id_of(run_id), status="queued").update(status="running", started_at=now)
+    marks.passed("claimed")
     run.status, run.owner = "running", OWNER
     RunTurn(run).ledger.event("started", {"run_id": run.id, "thread_id": run.thread_id})
     return run
@@ -368,7 +372,7 @@ def dispatch(run_id: str) -> None:
     if may_run_here():
         runner().offer(run_id)
     else:
-        queue.send(RUN_TASK, job_id_of(run_id))
+        queue.send(RUN_TASK, job_id_of(run_id), queue="runs")
 
 
 def job_id_of(run_id: str) -> str:

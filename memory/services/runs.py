@@ -17,8 +17,9 @@ from django.db import transaction
 from django.utils import timezone
 from msgspec import Struct
 
+from memory import marks
 from memory.access import Principal, agent_for, run_for
-from memory.errors import Conflict, InvalidInput, NotFound, RunCancelled, RunFailed, RunStopped, Tripwire
+from memory.errors import Busy, Conflict, InvalidInput, NotFound, RunCancelled, RunFailed, RunStopped, Tripwire
 from memory.messages.lists import MessageList
 from memory.messages.stored import check_content, parts_of, write_json
 from memory.models import Agent, Job, Run, RunEvent, Thread
@@ -27,7 +28,6 @@ from memory.services.calls import settings_for
 from memory.services.connections import connection_for, target_model
 from memory.services.feed import Told, write_events
 from memory.services.leases import close_expired_runs as close_expired_runs
-from memory.services.leases import requeue_jobs as requeue_jobs
 from memory.services.preview import Preview, shown_call
 from memory.services.runner import (
     OWNER,
@@ -118,6 +118,7 @@ def start_background(caller: Principal, agent_id: str, request: GenerateRequest)
     with transaction.atomic():
         run = open_run(caller, agent, request, is_queued=True)
         transaction.on_commit(lambda: dispatch(run.id))
+    marks.passed("input stored")
     return run
 
 
@@ -134,6 +135,7 @@ def _start(caller: Principal, agent: Agent, request: GenerateRequest, *, is_stre
         ref = target_model(request.model or agent.model)
         target = connection_for(ref.provider, with_key=True, model_id=ref.model_id)
         run = open_run(caller, agent, request, run_id=run_id, is_streamed=is_streamed, target=target)
+        marks.passed("input stored")
     except BaseException:
         runner().leave(run_id)
         raise
@@ -145,13 +147,19 @@ def _start(caller: Principal, agent: Agent, request: GenerateRequest, *, is_stre
 
 
 def run_job(job_id: str, *, wait: Wait | None = None) -> None:
-    """Execute a queued run and return when it is over. One that somebody has, or whose thread is busy, is left."""
+    """Execute a queued run and return when it is over.
+
+    One that somebody has, whose thread is busy, or for which there is no place is left: a sweep calls again.
+    """
     job = Job.objects.filter(id=job_id, status="queued").first()
     if job is None:
         return
     run_id, is_here = job.arguments["run_id"], wait is None and may_run_here()
     if is_here:
-        runner().enter(run_id)
+        try:
+            runner().enter(run_id)
+        except Busy:
+            return
     run = claim_queued(run_id)
     if not is_here:
         if run is not None:
@@ -208,7 +216,8 @@ def cancel_run(caller: Principal, run_id: str) -> Run:
         has_no_process = run.status == "queued" or run.is_own_call
         if has_no_process:
             RunTurn(run).cancel(f"cancelled by {caller.name}")
-            Job.objects.filter(id=job_id_of(run.id), status="queued").update(status="done", finished_at=timezone.now())
+            ended = {"status": "cancelled", "finished_at": timezone.now()}
+            Job.objects.filter(id=job_id_of(run.id), status="queued").update(**ended)
     if has_no_process:
         wake_next(run.thread_id or "")
     else:
@@ -352,7 +361,15 @@ def _write_opened(run: Run) -> None:
         run.lease_until = run.created_at + patience if run.is_own_call else lease(run.created_at)
     insert_row(run)
     if run.status == "queued":
-        Job.objects.create(id=job_id_of(run.id), kind="run", arguments={"run_id": run.id})
+        Job.objects.create(
+            id=job_id_of(run.id),
+            kind="run",
+            title=run.agent_name,
+            arguments={"run_id": run.id},
+            made_by=run.started_by,
+            resource_id=run.resource_id,
+            woken_at=run.created_at,
+        )
     write_events(run.id, [_first_event(run)])
 
 

@@ -17,6 +17,7 @@ import msgspec
 from django.db import transaction
 from django.utils import timezone
 
+from memory import marks
 from memory.errors import (
     CompatAdminError,
     Conflict,
@@ -62,7 +63,7 @@ class RunTurn:
     ) -> None:
         self.run, self._target = run, target
         self.signal = signal or Event()
-        self.feed = feed or Feed(run.id, after=_last_event(run))
+        self.feed = feed or Feed(run.id, after=last_event(run))
         self.ledger = Ledger(run, self.feed)
         self.error: Exception | None = None
         self.is_over = False
@@ -127,7 +128,7 @@ class RunTurn:
         agent = run.agent
         if agent is None:
             raise Conflict("the agent of this run is gone", code="agent_gone")
-        state = _state_of(run)
+        state, self.ledger.answers_run = _state_of(run)
         kept_loop = state.get("loop")
         chain, listed = chain_and_list(run, agent, state)
         kept = _add_system(run, agent, listed)
@@ -145,10 +146,13 @@ class RunTurn:
         )
         self.ledger.loop = loop
         loop.begin(kept_loop)
+        if loop.step:
+            marks.passed("next step")
         return loop
 
     def _finish(self, loop: TurnLoop) -> None:
         turn = loop.finish()
+        marks.passed("persisted")
         self.ledger.close("waiting" if turn.tool_calls else "succeeded", turn=turn)
         self.is_over = True
 
@@ -261,22 +265,22 @@ def _settings(ref: ModelRef, agent: Agent, kept: Mapping[str, Any]) -> Settings:
     return settings_for(ref, agent.settings, kept.get("settings"), tools=tools, tool_choice=kept.get("tool_choice"))
 
 
-def _state_of(run: Run) -> dict[str, Any]:
-    """The run's own state, else that of the run whose tool calls it brings the results of; empty for a fresh turn."""
+def _state_of(run: Run) -> tuple[dict[str, Any], str]:
+    """The run's own state, else that of the run whose tool calls it brings the results of, with that run's id; empty
+    for a fresh turn."""
     if run.state != "{}":
         own: dict[str, Any] = msgspec.json.decode(run.state)
-        return own
+        return own, ""
     if '"orphanResult":true' not in run.input and '"state":"result"' not in run.input:
-        return {}
+        return {}, ""
     waiting = Run.objects.filter(thread_id=run.thread_id, status="waiting").order_by("-created_at", "-id").first()
     if waiting is None:
-        return {}
-    Run.objects.filter(id=waiting.id, status="waiting").update(status="succeeded")
+        return {}, ""
     found = msgspec.json.decode(waiting.state)
     if not isinstance(found, dict):
-        return {}
+        return {}, waiting.id
     found.pop("loop", None)
-    return found
+    return found, waiting.id
 
 
 def _rules_hash(chain: Chain) -> str:
@@ -285,10 +289,11 @@ def _rules_hash(chain: Chain) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-def _last_event(run: Run) -> int:
+def last_event(run: Run) -> int:
+    """The number of the run's last event that is written."""
     return run.events.order_by("-seq").values_list("seq", flat=True).first() or 0
 
 
 def feed_for(run: Run) -> Feed:
     """The feed that this process has, or now opens, for a run."""
-    return open_feed(run.id, after=_last_event(run))
+    return open_feed(run.id, after=last_event(run))

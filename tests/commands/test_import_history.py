@@ -9,7 +9,9 @@ import msgspec
 import pytest
 from django.core.management import CommandError, call_command
 
-from memory.models import Message, Thread
+from memory.models import Job, Message, Thread
+from memory.services import jobs
+from memory.services.job_kinds import KINDS
 
 pytestmark = pytest.mark.django_db
 
@@ -32,6 +34,26 @@ def file(tmp_path: Path) -> Path:
     path = tmp_path / "history.jsonl"
     path.write_bytes(b"\n".join(map(msgspec.json.encode, lines)))
     return path
+
+
+class TestInTheBackground:
+    def test_is_a_job_with_the_file_in_it(self, file: Path) -> None:
+        line = run("import_history", str(file), "--resource", "ada", "--background")
+        job = Job.objects.get()
+        assert line == f"{job.id}: Import history.jsonl\n"
+        assert not Thread.objects.exists()
+        file.unlink()
+        assert jobs.do_job(job.id, KINDS)
+        job.refresh_from_db()
+        assert (job.status, job.result["threads made"], job.result["left out"]) == ("done", 2, 25)
+        assert Thread.objects.filter(resource_id="ada").count() == 2
+
+    def test_of_what_is_no_file_is_refused_without_its_password(self, tmp_path: Path) -> None:
+        for name in (str(tmp_path), str(tmp_path / "none.json"), "postgresql://me:secret@host/db"):
+            with pytest.raises(CommandError, match="can't be read as a file") as raised:
+                run("import_history", name, "--background")
+            assert "secret" not in str(raised.value)
+        assert not Job.objects.exists()
 
 
 class TestImportHistory:

@@ -24,6 +24,7 @@ ARGUMENTS = {
     "which": "request",
     "key_id": 1,
     "user_id": 1,
+    "job_id": "job-1",
 }
 CLOSED = [pattern for pattern in urlpatterns if pattern.name not in ("login", "set-password")]
 

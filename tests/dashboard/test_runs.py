@@ -9,7 +9,7 @@ from django.utils import timezone
 from compat_admin.dashboard.runs import scale
 from memory.models import Run
 from memory.queries import attempts_of
-from tests.make import make_attempt, make_run, make_thread
+from tests.make import make_agent, make_attempt, make_run, make_thread
 
 
 def failed_run(**fields: Any) -> Run:
@@ -63,15 +63,42 @@ class TestRunList:
         assert fine.id not in shown
         assert "Nothing failed" in pages.get("/runs/?status=failed&thread=none").content.decode()
 
+    def test_filters_by_who_when_and_how_it_went(self, pages: Client) -> None:
+        agent = make_agent()
+        plain = make_run(make_thread())
+        odd = make_run(
+            make_thread(),
+            agent=agent,
+            provider="openai",
+            model_id="gpt-5",
+            status="failed",
+            error_class="rate-limit",
+            attempt_count=3,
+            created_at=timezone.now() - timedelta(days=2),
+        )
+        for query in (
+            f"agent={agent.id}",
+            "provider=openai",
+            "model=gpt-5",
+            "error=rate-limit",
+            "retries=yes",
+            "since=week&error=rate-limit",
+        ):
+            shown = pages.get(f"/runs/?{query}").content.decode()
+            assert odd.id in shown and plain.id not in shown, query
+        shown = pages.get("/runs/?since=day").content.decode()
+        assert plain.id in shown and odd.id not in shown
+        assert "Remove filter since" in shown
+
     def test_costs_the_same_number_of_queries_with_more_rows(
         self, pages: Client, django_assert_num_queries: Any
     ) -> None:
         failed_run()
-        with django_assert_num_queries(5):
+        with django_assert_num_queries(6):
             pages.get("/runs/")
         for _ in range(4):
             failed_run()
-        with django_assert_num_queries(5):
+        with django_assert_num_queries(6):
             pages.get("/runs/")
 
 
@@ -94,10 +121,10 @@ class TestRun:
 
     def test_says_which_attempt_answered(self, pages: Client) -> None:
         run = make_run(make_thread(), status="succeeded", attempt_count=2)
-        make_attempt(run, decision="retry", status=529)
+        make_attempt(run, decision="retry", status=529, error_class="overloaded")
         make_attempt(run, decision="answered", status=200)
 
-        assert "Answered at attempt 2, after 1 setback." in pages.get(f"/runs/{run.id}/").content.decode()
+        assert "Answered on the second attempt, after an overload." in pages.get(f"/runs/{run.id}/").content.decode()
 
     def test_shows_the_bodies_without_running_them_and_gives_the_exact_bytes(self, pages: Client) -> None:
         run = failed_run()

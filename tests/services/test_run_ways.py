@@ -170,7 +170,7 @@ class TestCancel:
         first = park(sandbox)
         queued = start(when_busy="queue")
         assert runs.cancel_run(caller(), queued.id).status == "cancelled"
-        assert Job.objects.get().status == "done"
+        assert Job.objects.get().status == "cancelled"
         runs.cancel_run(caller(), first.id)
         assert read(first.id)[-1][1] == "finished"
         assert len(sandbox.requests()) == 1

@@ -317,16 +317,17 @@ class TestLeases:
         }
         return Run.objects.create(thread=thread, **{**defaults, **fields})
 
-    def test_an_expired_run_keeps_what_came_marked_incomplete(self, agent_id: str) -> None:
+    def test_an_expired_run_keeps_an_answer_that_was_whole(self, agent_id: str) -> None:
         run = self.open_run(agent_id)
-        answer = message({"type": "text", "text": "half"}, id="a", createdAt="2026-03-01T10:00:01.000Z")
+        answer = message({"type": "text", "text": "whole"}, id="a", createdAt="2026-03-01T10:00:01.000Z")
         RunEvent.objects.create(run=run, seq=1, type="message", data=json.dumps({"message": answer}))
         assert runs.close_expired_runs() == 1
         run.refresh_from_db()
         assert (run.status, run.error_class, run.finished_at is not None) == ("interrupted", "interrupted", True)
         rows = list(Message.objects.filter(thread=run.thread).order_by("seq"))
         assert [row.message_id for row in rows[-2:]] == ["q", "a"]
-        assert json.loads(rows[-1].content)["metadata"]["incomplete"] is True
+        assert "incomplete" not in rows[-1].content
+        assert run.message_ids == ["q", "a"]
 
     def test_an_expired_run_without_output_leaves_the_thread_as_it_was(self, agent_id: str) -> None:
         run = self.open_run(agent_id)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from argparse import ArgumentParser
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError
@@ -13,6 +14,7 @@ from memory.errors import InvalidInput
 from memory.imports import FORMATS
 from memory.imports.sources import Source, sources_of
 from memory.services.importing import ImportReport, import_lines
+from memory.services.job_kinds import start_import
 
 SHOWN = 20
 WHERE = "JSON, JSON lines, a folder of them, a Mastra store: its LibSQL file or its postgresql:// URL"
@@ -28,7 +30,13 @@ class Command(BaseCommand):
             "--keep-owner", action="store_true", help="a thread that names its own resource becomes that one's"
         )
 
+        parser.add_argument("--background", action="store_true", help="as jobs, for a worker; files only")
+
     def handle(self, *args: Any, **options: Any) -> None:
+        if options["background"]:
+            for name in options["sources"]:
+                self._leave_to_a_worker(name, options)
+            return
         total = ImportReport()
         for source in named_sources(options["sources"]):
             try:
@@ -48,6 +56,23 @@ class Command(BaseCommand):
             self.stdout.write(line)
         if not (total.threads_made or total.threads_extended or total.unchanged):
             raise CommandError("Nothing could be imported.")
+
+    def _leave_to_a_worker(self, name: str, options: dict[str, Any]) -> None:
+        try:
+            job = start_import(
+                operator("import_history"),
+                Path(name).name,
+                Path(name).read_bytes(),
+                resource_id=options["resource"],
+                format_=options["format"],
+                keep_owner=options["keep_owner"],
+            )
+        except OSError as error:
+            what = f"{name.partition('://')[0]}://…" if "://" in name else name
+            raise CommandError(f"{what} can't be read as a file: {error.strerror}.") from error
+        except InvalidInput as error:
+            raise CommandError(f"{name}: {error}.") from error
+        self.stdout.write(f"{job.id}: {job.title}")
 
 
 def add_sources(parser: ArgumentParser) -> None:

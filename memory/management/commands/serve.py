@@ -7,15 +7,16 @@ import os
 import signal
 import sys
 import threading
-from argparse import ArgumentParser
+from argparse import ArgumentParser, ArgumentTypeError
+from collections.abc import Sequence
 from typing import Any
 
-from celery import current_app
 from django.conf import settings
 from django.core.management.base import BaseCommand
 from django.core.wsgi import get_wsgi_application
 
-from compat_admin.inprocess import WebServer
+from compat_admin.inprocess import WebServer, Workers
+from memory.queue import QUEUES
 
 # How long a thread keeps the interpreter while others want it. The default of 5 ms is what each word of a stream and
 # each page would wait for whenever a request is being worked out.
@@ -29,22 +30,37 @@ class Command(BaseCommand):
         parser.add_argument("role", choices=("web", "runner", "worker"))
         parser.add_argument("--host", default="127.0.0.1")
         parser.add_argument("--port", type=int, default=8000)
-        parser.add_argument("--concurrency", type=int, default=4, help="tasks at once, of a worker")
+        parser.add_argument("--concurrency", type=int, default=4, help="tasks at once of each queue, of a worker")
+        parser.add_argument(
+            "--queues",
+            type=_queues,
+            default=QUEUES,
+            metavar="NAME,...",
+            help=f"of a worker; by default {','.join(QUEUES)}",
+        )
 
-    def handle(self, *args: Any, role: str, host: str, port: int, concurrency: int, **options: Any) -> None:
+    def handle(
+        self,
+        *args: Any,
+        role: str,
+        host: str,
+        port: int,
+        concurrency: int,
+        queues: Sequence[str] = QUEUES,
+        **options: Any,
+    ) -> None:
         if role != settings.COMPAT_ADMIN_ROLE:
             sys.exit("Start it by `manage.py serve`, so that the settings know the role.")
         sys.setswitchinterval(_SWITCH_S)
+        server: WebServer | Workers
         if role == "worker":
-            # With the beat in it: sweeps may come twice, as each claims what it takes.
-            current_app.worker_main(
-                ["worker", "--beat", "--pool=threads", f"--concurrency={concurrency}", "--queues=celery,runs"]
-            )
-            return
-        try:
-            server = WebServer(get_wsgi_application(), host=host, port=port)
-        except OSError as error:
-            sys.exit(f"Port {port} of {host} can't be used: {error.strerror}.")
+            # With a clock in each: sweeps may come twice, as each claims what it takes.
+            server, where = Workers({name: 1 if name == "celery" else concurrency for name in queues}), ",".join(queues)
+        else:
+            try:
+                server, where = WebServer(get_wsgi_application(), host=host, port=port), f"http://{host}:{port}"
+            except OSError as error:
+                sys.exit(f"Port {port} of {host} can't be used: {error.strerror}.")
         ended = threading.Event()
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, lambda *_: ended.set())
@@ -52,9 +68,16 @@ class Command(BaseCommand):
         # What is loaded by now stays for good: looking through it again and again would hold up everything.
         gc.collect()
         gc.freeze()
-        print(f"ready: http://{host}:{port} ({role})", flush=True)  # noqa: T201 - for whoever started this
+        print(f"ready: {where} ({role})", flush=True)  # noqa: T201 - for whoever started this
         ended.wait()
-        # Runs under way are left to their leases.
+        # Runs and jobs under way are left to their leases.
         server.stop()
         sys.stdout.flush()
         os._exit(0)
+
+
+def _queues(text: str) -> tuple[str, ...]:
+    names = tuple(name.strip() for name in text.split(",") if name.strip())
+    if not names or (unknown := [name for name in names if name not in QUEUES]):
+        raise ArgumentTypeError(f"no queue is called {unknown[0]!r}" if names else "name at least one queue")
+    return names
