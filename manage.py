@@ -14,8 +14,11 @@ from compat_admin.env import SettingRefused
 
 def main(arguments: list[str]) -> None:
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "compat_admin.settings")
-    if arguments[1:2] == ["demo"]:
-        prepare_demo(arguments[2:])
+    match arguments[1:3]:
+        case ["demo", *_]:
+            prepare_demo(arguments[2:])
+        case ["serve", ("web" | "runner" | "worker") as role]:
+            os.environ["COMPAT_ADMIN_ROLE"] = role  # the settings, which are read before any command runs, know it
     try:
         execute_from_command_line(arguments)
     except SettingRefused as error:

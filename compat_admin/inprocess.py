@@ -1,58 +1,69 @@
 """The roles of a process as threads of one: a web server with two pools, Celery's worker and its clock.
 
-Requests that call providers have a pool of their own, so that waiting calls never starve the dashboard.
+Requests that wait for a run have a pool of their own, so that they never starve the dashboard.
 """
 
 from __future__ import annotations
 
+import logging
 import re
 import threading
 import warnings
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import celery.apps.worker
 from celery.beat import EmbeddedService, Scheduler
 from celery.exceptions import SecurityWarning
+from django.conf import settings
 from waitress.server import create_server
 from waitress.task import ThreadedTaskDispatcher
 
 from compat_admin.celery import app, make_app
 
-CALLS_PROVIDERS = re.compile(r"/api/agents/[^/]+/(?:generate|stream)/?$|/runs/[^/]+/again/?$")
-WEB_THREADS = 8
-RUNNER_THREADS = 64
+log = logging.getLogger(__name__)
+
+WAITS_FOR_RUNS = re.compile(r"/api/agents/[^/]+/(?:generate|stream)/?$|/api/runs/[^/]+/events/?$")
 
 
 class TwoPools:
-    """A task dispatcher for waitress: what calls a provider goes to the runner's threads, the rest to the web's."""
+    """A task dispatcher for waitress: what waits for a run goes to threads of its own, made as they are needed."""
 
-    def __init__(self, web_threads: int, runner_threads: int) -> None:
-        self.web, self.runner = ThreadedTaskDispatcher(), ThreadedTaskDispatcher()
+    def __init__(self, web_threads: int, waiting_threads: int) -> None:
+        self.web = ThreadedTaskDispatcher()
         self.web.set_thread_count(web_threads)
-        self.runner.set_thread_count(runner_threads)
+        self.waiting = ThreadPoolExecutor(waiting_threads, thread_name_prefix="waits for run")
 
     def add_task(self, channel: Any) -> None:
-        path = channel.requests[0].path
-        (self.runner if CALLS_PROVIDERS.search(path) else self.web).add_task(channel)
+        if WAITS_FOR_RUNS.search(channel.requests[0].path):
+            self.waiting.submit(self._serve, channel)
+        else:
+            self.web.add_task(channel)
+
+    def _serve(self, channel: Any) -> None:
+        try:
+            channel.service()
+        except Exception:
+            log.exception("a request could not be served")
 
     def shutdown(self, cancel_pending: bool = True, timeout: float = 1) -> bool:
-        done = [pool.shutdown(cancel_pending, timeout) for pool in (self.web, self.runner)]
-        return all(done)
+        self.waiting.shutdown(wait=False, cancel_futures=cancel_pending)
+        return bool(self.web.shutdown(cancel_pending, timeout))
 
 
 class WebServer:
-    """The site on a port of the loopback interface. Raises OSError when the port is taken."""
+    """The site on an address. Raises OSError when the port is taken."""
 
-    def __init__(self, application: Any, *, port: int, max_body_bytes: int) -> None:
-        self._pools = TwoPools(WEB_THREADS, RUNNER_THREADS)
+    def __init__(self, application: Any, *, port: int, host: str = "127.0.0.1") -> None:
+        self._pools = TwoPools(settings.COMPAT_ADMIN_WEB_THREADS, settings.COMPAT_ADMIN_WAITING_THREADS)
         self._server = create_server(
             application,
             _dispatcher=self._pools,
-            host="127.0.0.1",
+            host=host,
             port=port,
             # One more byte than the site itself allows: it answers with a problem document, waitress with a page.
-            max_request_body_size=max_body_bytes + 1024 * 1024,
-            connection_limit=2000,
+            max_request_body_size=settings.COMPAT_ADMIN_MAX_BODY_BYTES + 1024 * 1024,
+            connection_limit=settings.COMPAT_ADMIN_WAITING_THREADS + 1000,
             asyncore_use_poll=True,
             clear_untrusted_proxy_headers=True,
             ident=None,

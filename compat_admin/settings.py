@@ -105,7 +105,7 @@ _pool_size = env.integer("COMPAT_ADMIN_DATABASE_POOL_SIZE", 8, minimum=0, maximu
 def _database() -> dict[str, Any]:
     if _database_url.is_sqlite:
         return {
-            "ENGINE": "django.db.backends.sqlite3",
+            "ENGINE": "compat_admin.sqlite",
             "NAME": _database_url.name,
             "OPTIONS": {
                 "transaction_mode": "IMMEDIATE",
@@ -203,6 +203,17 @@ LOGGING = logs.configuration(
 )
 
 # The product
+
+# What this process is for: `all`, `web` (never holds a call to a provider), `runner` or `worker`. `serve` sets it.
+COMPAT_ADMIN_ROLE = env.text("COMPAT_ADMIN_ROLE", "all", choices=("all", "web", "runner", "worker"))
+# Runs a process has at once, waiting ones too, and calls to providers at once; beyond the first a start is 503.
+COMPAT_ADMIN_MAX_RUNS = env.integer("COMPAT_ADMIN_MAX_RUNS", 1000, minimum=1, maximum=100_000)
+COMPAT_ADMIN_MAX_CALLS = env.integer("COMPAT_ADMIN_MAX_CALLS", 300, minimum=1, maximum=5000)
+# Threads for pages and short requests, and for callers that wait for a run or read its events.
+COMPAT_ADMIN_WEB_THREADS = env.integer("COMPAT_ADMIN_WEB_THREADS", 8, minimum=1, maximum=1000)
+COMPAT_ADMIN_WAITING_THREADS = env.integer("COMPAT_ADMIN_WAITING_THREADS", 1000, minimum=1, maximum=10_000)
+# How long whoever makes the call of a prepared run may take to report before the run is closed as interrupted.
+COMPAT_ADMIN_OWN_CALL_LEASE_S = env.integer("COMPAT_ADMIN_OWN_CALL_LEASE_S", 900, minimum=5, maximum=86_400)
 
 # A run whose process has not renewed its lease for this long is closed as interrupted.
 COMPAT_ADMIN_RUN_LEASE_S = env.integer("COMPAT_ADMIN_RUN_LEASE_S", 30, minimum=5, maximum=3600)

@@ -59,11 +59,14 @@ class Forbidden(CompatAdminError):
 
 
 class Conflict(CompatAdminError):
+    """`run_id` names the run that is in the way, where it is one."""
+
     code = "conflict"
 
-    def __init__(self, message: str, *, code: str = "") -> None:
+    def __init__(self, message: str, *, code: str = "", run_id: str = "") -> None:
         super().__init__(message)
         self.code = code or self.code
+        self.run_id = run_id
 
 
 class Busy(CompatAdminError):

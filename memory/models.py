@@ -19,6 +19,7 @@ class Agent(models.Model):
     id = models.CharField(primary_key=True, max_length=128)
     name = models.CharField(max_length=200)
     model = models.CharField(max_length=300, help_text="provider/model")
+    fallback_models = models.JSONField(default=list, help_text="provider/model, in the order in which they are tried")
     instructions = models.TextField(blank=True, default="")
     tools = models.JSONField(default=list)
     settings = models.JSONField(default=dict)
@@ -68,6 +69,7 @@ class Thread(models.Model):
     last_provider = models.CharField(max_length=64, blank=True, default="")
     last_model = models.CharField(max_length=200, blank=True, default="")
     last_error = models.TextField(blank=True, default="")
+    active_run = models.CharField(max_length=64, blank=True, default="", help_text="the one run that may write to it")
     created_at = models.DateTimeField(default=timezone.now)
     updated_at = models.DateTimeField(default=timezone.now)
 
@@ -143,7 +145,10 @@ class MessageVersion(MessageText):
 
 
 class Run(models.Model):
-    """One turn from request to answer. `input` is stored before the first call; only an expired lease interrupts it."""
+    """One turn from request to answer. `input` is stored before the first call; only an expired lease interrupts it.
+
+    Between two calls a run is its row and nothing else: `state` holds all that the next attempt needs.
+    """
 
     id = models.CharField(primary_key=True, max_length=64)
     thread = models.ForeignKey(Thread, null=True, on_delete=models.CASCADE, related_name="runs", db_index=False)
@@ -157,6 +162,9 @@ class Run(models.Model):
     input = models.TextField()
     settings = models.TextField(default="{}")
     state = models.TextField(default="{}", help_text="processor states, retry counts, steps")
+    is_own_call = models.BooleanField(default=False, help_text="whoever started it calls the provider")
+    due_at = models.DateTimeField(null=True, help_text="it waits till then, and no call is open")
+    cancel_asked_at = models.DateTimeField(null=True)
     rules_hash = models.CharField(max_length=64, default="", blank=True)
     finish_reason = models.CharField(max_length=32, default="", blank=True)
     usage = models.JSONField(default=dict)
@@ -200,7 +208,11 @@ class RunEvent(models.Model):
 
 
 class Attempt(models.Model):
-    """One call to a provider: the exact bytes sent, what was changed by which rule, what came, what was decided."""
+    """One call to a provider: the exact bytes sent, what was changed by which rule, what came, what was decided.
+
+    It is written before the call, open, and completed once: answered, retry, fallback, give-up, cancelled,
+    interrupted or stopped.
+    """
 
     run = models.ForeignKey(Run, on_delete=models.CASCADE, related_name="attempts", db_index=False)
     number = models.PositiveIntegerField()
@@ -221,7 +233,7 @@ class Attempt(models.Model):
     provider_request_id = models.CharField(max_length=200, default="", blank=True)
     error_class = models.CharField(max_length=64, default="", blank=True)
     error_message = models.TextField(default="", blank=True)
-    decision = models.CharField(max_length=16, help_text="answered, retry, give-up, cancelled or stopped")
+    decision = models.CharField(max_length=16, help_text="open, then what was decided")
     reason = models.TextField(default="", blank=True)
     asked_by = models.CharField(max_length=100, default="", blank=True)
     matched = models.CharField(max_length=200, default="", blank=True)
@@ -230,7 +242,7 @@ class Attempt(models.Model):
     slept_ms = models.FloatField(null=True)
     usage = models.JSONField(default=dict)
     started_at = models.DateTimeField()
-    finished_at = models.DateTimeField()
+    finished_at = models.DateTimeField(null=True)
 
     class Meta:
         constraints = [models.UniqueConstraint(fields=["run", "number"], name="attempt_number_in_run")]

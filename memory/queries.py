@@ -121,7 +121,7 @@ class AttemptItem(Struct, frozen=True):
     slept_ms: float | None
     usage: dict[str, Any]
     started_at: datetime
-    finished_at: datetime
+    finished_at: datetime | None
 
 
 class RunDetail(Struct, frozen=True):
@@ -132,6 +132,8 @@ class RunDetail(Struct, frozen=True):
     settings: str
     message_ids: list[str]
     rules_hash: str
+    is_own_call: bool
+    due_at: datetime | None
     attempts: list[AttemptItem]
 
 
@@ -273,13 +275,12 @@ def _versions(thread: Thread, message_id: str) -> QuerySet[MessageVersion]:
 
 def run_detail(caller: Principal, run_id: str) -> RunDetail:
     """A run the caller may see, with its attempts. Raises NotFound."""
-    names = (*RunItem.__struct_fields__, "input", "settings", "message_ids", "rules_hash")
-    row = _filtered(_scoped(Run.objects.all(), caller), id=run_id).values_list(*names).first()
+    names = (*RunItem.__struct_fields__, "input", "settings", "message_ids", "rules_hash", "is_own_call", "due_at")
+    row: Any = _filtered(_scoped(Run.objects.all(), caller), id=run_id).values_list(*names).first()
     if row is None:
         raise NotFound("no such run")
     width = len(RunItem.__struct_fields__)
-    input_, settings, message_ids, rules_hash = row[width:]
-    return RunDetail(RunItem(*row[:width]), input_, settings, message_ids, rules_hash, attempts_of(run_id))
+    return RunDetail(*[RunItem(*row[:width]), *row[width:], attempts_of(run_id)])
 
 
 def attempts_of(run_id: str) -> list[AttemptItem]:

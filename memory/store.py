@@ -219,6 +219,32 @@ def insert_thread(thread: Thread) -> bool:
     return True
 
 
+def claim_thread(thread_id: str, run_id: str, at: datetime) -> bool:
+    """Make a run that was opened at `at` the active one of its thread, unless another is, or is queued before it."""
+    opened_at = connection.ops.adapt_datetimefield_value(at)
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "UPDATE memory_thread SET active_run = %s WHERE id = %s AND active_run = '' AND NOT EXISTS"
+            " (SELECT 1 FROM memory_run e WHERE e.thread_id = memory_thread.id AND e.status = 'queued'"
+            " AND (e.created_at < %s OR (e.created_at = %s AND e.id < %s)))",
+            [run_id, thread_id, opened_at, opened_at, run_id],
+        )
+        return bool(cursor.rowcount)
+
+
+def insert_events(events: Sequence[tuple[str, int, str, str]], now: datetime) -> None:
+    """Add run events `(run_id, seq, type, JSON text)` with as few statements as can be."""
+    at = connection.ops.adapt_datetimefield_value(now)
+    with connection.cursor() as cursor:
+        for start in range(0, len(events), _ROWS_PER_INSERT):
+            batch = events[start : start + _ROWS_PER_INSERT]
+            cursor.execute(
+                "INSERT INTO memory_runevent (run_id, seq, type, data, created_at) VALUES "
+                + ", ".join(["(%s, %s, %s, %s, %s)"] * len(batch)),
+                [value for event in batch for value in (*event, at)],
+            )
+
+
 def lock_thread(thread_id: str) -> None:
     """Hold the thread's row until the caller's transaction ends. Raises NotFound when it is gone."""
     # SQLite has no row locks and needs none: its transactions begin as the only writer.

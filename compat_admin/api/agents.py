@@ -22,6 +22,7 @@ from compat_admin.api.schemas import (
     Limit,
     NewAgent,
     PreparedAnswer,
+    PrepareWanted,
     ProviderItem,
     QueuedRun,
 )
@@ -68,14 +69,19 @@ def generate(request: ApiRequest, agent_id: str) -> GenerateAnswer | HttpRespons
     """Run one turn and wait for it. With `background` the answer is 202 with the run's id, status `queued`.
 
     A turn that no retry could save is 502 `run_failed`, one that a processor ended 422 `stopped-by-processor`; both
-    name the run, whose attempts say why.
+    name the run, whose attempts say why. While the thread has a run that is not over, 409 `run_active` names that.
     """
-    agent = agent_for(request.auth, agent_id)
     turn, in_background = turn_of(request)
     if in_background:
-        run = runs.start_background(request.auth, agent.id, turn)
-        return reply(QueuedRun(run.id, run.thread_id, "queued"), 202)
-    result = runs.generate(request.auth, agent.id, turn)
+        run = runs.start_background(request.auth, agent_id, turn)
+        response = reply(QueuedRun(run.id, run.thread_id, "queued"), 202)
+        response.headers["Location"] = f"/api/runs/{run.id}"
+        return response
+    return generated(runs.generate(request.auth, agent_id, turn))
+
+
+def generated(result: runs.RunResult) -> GenerateAnswer:
+    """A finished turn as callers get it."""
     return GenerateAnswer(
         run_id=result.run_id,
         thread_id=result.thread_id,
@@ -89,11 +95,16 @@ def generate(request: ApiRequest, agent_id: str) -> GenerateAnswer | HttpRespons
     )
 
 
-@router.post("/agents/{agent_id}/prepare", auth=RUN, **documents(PreparedAnswer, body=GenerateWanted))
+@router.post("/agents/{agent_id}/prepare", auth=RUN, **documents(PreparedAnswer, body=PrepareWanted))
 def prepare(request: ApiRequest, agent_id: str) -> PreparedAnswer:
-    """The turn's exact request without the call: for callers that call the provider themselves. Its run is kept."""
-    agent = agent_for(request.auth, agent_id)
-    made = runs.prepare(request.auth, agent.id, turn_of(request)[0])
+    """The turn's exact request, for callers that call the provider themselves.
+
+    The run stays open until `/runs/{run_id}/reply` or `/runs/{run_id}/error` says what became of the call.
+    """
+    body = read_body(request, PrepareWanted)
+    if not isinstance(body.messages, str):
+        check_messages(body.messages)
+    made = runs.prepare(request.auth, agent_id, runs.GenerateRequest(**structs.asdict(body)))
     return PreparedAnswer(made.run_id, made.thread_id, answer_of(made.shown))
 
 

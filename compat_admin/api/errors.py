@@ -114,7 +114,7 @@ def _named(request: HttpRequest, error: CompatAdminError) -> HttpResponse:
             errors = error.errors
         case EncodingError() if error.place:
             errors = (FieldError(error.place, str(error)),)
-        case RunFailed() if error.run_id:
+        case RunFailed() | Conflict() if error.run_id:
             run_id = error.run_id
     headers = {"Retry-After": "1"} if isinstance(error, Busy) else None
     return _problem(request, status, error.code, str(error), errors=errors, run_id=run_id, headers=headers)

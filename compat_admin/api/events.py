@@ -11,7 +11,7 @@ from compat_admin.api.agents import turn_of
 from compat_admin.api.auth import READ, RUN, ApiRequest
 from compat_admin.api.documents import documents
 from compat_admin.api.schemas import GenerateWanted
-from memory.access import agent_for, run_for
+from memory.access import run_for
 from memory.errors import InvalidInput
 from memory.services import runs, streams
 
@@ -24,9 +24,8 @@ EVENT_STREAM = "text/event-stream"
 def stream(request: ApiRequest, agent_id: str) -> HttpResponseBase:
     """Run one turn and stream it: `started`, `text-delta`, `reasoning-delta`, `tool-input-delta`, `attempt` (what came
     before a `retry` does not count), `message`, `finished`. The run goes on when the reader leaves."""
-    agent = agent_for(request.auth, agent_id)
     turn, _ = turn_of(request)
-    return _response(runs.start_stream(request.auth, agent.id, turn).id, after=0)
+    return _response(runs.start_stream(request.auth, agent_id, turn).id, after=0)
 
 
 @router.get("/runs/{run_id}/events", auth=READ, **documents(str, media_type=EVENT_STREAM))

@@ -1,19 +1,33 @@
-"""Runs and their attempts: the ledger, as it was written."""
+"""Runs and their attempts: the ledger as it was written, cancelling, and reports about calls made elsewhere."""
 
 from __future__ import annotations
 
 import zlib
 
-from msgspec import structs
+from msgspec import UNSET, structs
 from ninja import Router
 
-from compat_admin.api.auth import READ, ApiRequest
-from compat_admin.api.bodies import raw_json
+from compat_admin.api.agents import generated
+from compat_admin.api.auth import READ, RUN, ApiRequest
+from compat_admin.api.bodies import raw_json, read_body
 from compat_admin.api.documents import documents
-from compat_admin.api.schemas import AttemptAnswer, Limit, RunAnswer, SeenResponse, SentRequest
+from compat_admin.api.messages import check_messages
+from compat_admin.api.preview import answer_of
+from compat_admin.api.schemas import (
+    AttemptAnswer,
+    CancelledRun,
+    ErrorReport,
+    Limit,
+    ReplyReport,
+    ReportAnswer,
+    RunAnswer,
+    SeenResponse,
+    SentRequest,
+)
 from memory import queries
 from memory.models import Attempt
 from memory.queries import AttemptItem, Page, RunItem
+from memory.services import reports, runs
 
 router = Router(tags=["runs"])
 
@@ -45,6 +59,44 @@ def read_run(request: ApiRequest, run_id: str) -> RunAnswer:
         message_ids=detail.message_ids,
         rules_hash=detail.rules_hash,
         attempts=[_attempt(item, *bodies[item.number]) for item in detail.attempts],
+    )
+
+
+@router.post("/runs/{run_id}/cancel", auth=RUN, **documents(CancelledRun))
+def cancel(request: ApiRequest, run_id: str) -> CancelledRun:
+    """End a run: its call or wait at once. What had come of an answer is kept, marked incomplete. 409 for one over."""
+    run = runs.cancel_run(request.auth, run_id)
+    return CancelledRun(run.id, run.status)
+
+
+@router.post("/runs/{run_id}/reply", auth=RUN, **documents(ReportAnswer, body=ReplyReport))
+def report_reply(request: ApiRequest, run_id: str) -> ReportAnswer:
+    """Say what the provider answered to the request of a prepared run. 409 `no_open_attempt` when none is open."""
+    body = read_body(request, ReplyReport)
+    if body.messages is not None:
+        check_messages(body.messages)
+    return _reported(reports.report_reply(request.auth, run_id, **structs.asdict(body)))
+
+
+@router.post("/runs/{run_id}/error", auth=RUN, **documents(ReportAnswer, body=ErrorReport))
+def report_error(request: ApiRequest, run_id: str) -> ReportAnswer:
+    """Say how the call of a prepared run failed; the answer says whether to call again, when, and with what."""
+    body = read_body(request, ErrorReport)
+    return _reported(reports.report_error(request.auth, run_id, **structs.asdict(body)))
+
+
+def _reported(report: reports.Report) -> ReportAnswer:
+    shown = answer_of(report.shown) if report.shown is not None else None
+    return ReportAnswer(
+        run_id=report.run_id,
+        status=report.status,
+        retry=report.retry,
+        delay_ms=report.delay_ms,
+        reason=report.reason,
+        attempt=report.attempt,
+        request=shown.request if shown is not None else UNSET,
+        changes=shown.changes if shown is not None else UNSET,
+        result=generated(report.result) if report.result is not None else UNSET,
     )
 
 

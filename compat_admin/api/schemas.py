@@ -17,6 +17,7 @@ Limit = Annotated[int, Field(ge=1, le=MAX_LIMIT, description="Items of a page.")
 
 JsonObject = dict[str, Any]
 GivenId = Annotated[str, Meta(min_length=1)]
+Status = Annotated[int, Meta(ge=100, le=599)]
 
 
 class Answer(Struct, Generic[T], frozen=True):
@@ -93,6 +94,7 @@ class NewAgent(Struct, frozen=True, forbid_unknown_fields=True):
     max_steps: int | UnsetType = UNSET
     max_processor_retries: int | UnsetType | None = UNSET
     model_max_retries: int | UnsetType = UNSET
+    fallback_models: list[str] | UnsetType = UNSET
 
 
 class AgentChange(Struct, frozen=True, forbid_unknown_fields=True):
@@ -110,6 +112,7 @@ class AgentChange(Struct, frozen=True, forbid_unknown_fields=True):
     max_steps: int | UnsetType = UNSET
     max_processor_retries: int | UnsetType | None = UNSET
     model_max_retries: int | UnsetType = UNSET
+    fallback_models: list[str] | UnsetType = UNSET
 
 
 class AgentItem(Struct, frozen=True):
@@ -127,6 +130,7 @@ class AgentItem(Struct, frozen=True):
     max_steps: int
     max_processor_retries: int | None
     model_max_retries: int
+    fallback_models: list[str]
     created_at: datetime
     updated_at: datetime
     worst_case: str
@@ -281,7 +285,10 @@ class CheckAnswer(Struct, frozen=True):
 
 
 class GenerateWanted(Struct, frozen=True, forbid_unknown_fields=True):
-    """A turn: a text or messages, in stored or prompt form. `background` answers at once and runs later."""
+    """A turn: a text or messages, in stored or prompt form. `background` answers at once and runs later.
+
+    `when_busy`: while the thread has a run that is not over, `refuse` (409) or `queue` behind it.
+    """
 
     messages: str | list[JsonObject]
     thread_id: str | None = None
@@ -291,6 +298,43 @@ class GenerateWanted(Struct, frozen=True, forbid_unknown_fields=True):
     tools: list[JsonObject] | None = None
     tool_choice: str | JsonObject | None = None
     background: bool = False
+    when_busy: Literal["refuse", "queue"] = "refuse"
+
+
+class PrepareWanted(Struct, frozen=True, forbid_unknown_fields=True):
+    """A turn whose calls its caller makes itself; with `stream` the request asks for a streamed reply."""
+
+    messages: str | list[JsonObject]
+    thread_id: str | None = None
+    resource_id: str | None = None
+    model: str | None = None
+    settings: JsonObject | None = None
+    tools: list[JsonObject] | None = None
+    tool_choice: str | JsonObject | None = None
+    stream: bool = False
+
+
+class ReplyReport(Struct, frozen=True, forbid_unknown_fields=True):
+    """What came back from a provider: exactly one of its JSON, the text of its stream, and messages.
+
+    `attempt` is the number of the call it answers; without it the open one. `headers` are the reply's.
+    """
+
+    reply: JsonObject | None = None
+    stream: str | None = None
+    messages: list[JsonObject] | None = None
+    status: Status = 200
+    headers: dict[str, str] = {}
+    attempt: int | None = None
+
+
+class ErrorReport(Struct, frozen=True, forbid_unknown_fields=True):
+    """What came instead of a reply. Without a status no answer came, and `body` says why, such as `ECONNRESET`."""
+
+    status: Status | None = None
+    headers: dict[str, str] = {}
+    body: str | JsonObject | list[Any] | None = None
+    attempt: int | None = None
 
 
 class PreparedAnswer(Struct, frozen=True):
@@ -323,12 +367,36 @@ class GenerateAnswer(Struct, frozen=True):
     message_ids: list[str]
 
 
+class ReportAnswer(Struct, frozen=True):
+    """What to do after a report: with `retry` send `request` after `delay_ms`; else the run is over.
+
+    `attempt` is the number of the call that is open then. `result` is there when the turn was answered.
+    """
+
+    run_id: str
+    status: str
+    retry: bool
+    delay_ms: float
+    reason: str
+    attempt: int
+    request: PreviewedRequest | UnsetType = UNSET
+    changes: list[PreviewedChange] | UnsetType = UNSET
+    result: GenerateAnswer | UnsetType = UNSET
+
+
 class QueuedRun(Struct, frozen=True):
-    """A turn that will be run."""
+    """A turn that will be run. The same address is in the header `Location`."""
 
     run_id: str
     thread_id: str | None
     status: Literal["queued"]
+
+
+class CancelledRun(Struct, frozen=True):
+    """A run that ends: `status` is what it is now, `cancelled` once the process that has it has noticed."""
+
+    run_id: str
+    status: str
 
 
 class SentRequest(Struct, frozen=True):
@@ -373,7 +441,7 @@ class AttemptAnswer(Struct, frozen=True):
     slept_ms: float | None
     usage: JsonObject
     started_at: datetime
-    finished_at: datetime
+    finished_at: datetime | None
 
 
 class RunAnswer(RunItem, frozen=True):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import datetime
 from itertools import pairwise
 from typing import Any, Literal
 
@@ -10,6 +11,7 @@ import msgspec
 from django.contrib import messages
 from django.http import HttpResponse, HttpResponseRedirect
 from django.urls import reverse
+from django.utils import timezone
 from django.utils.http import urlencode
 from msgspec import Struct
 
@@ -19,7 +21,7 @@ from compat_admin.dashboard.shown import Cut, cut
 from compat_admin.dashboard.tags import milliseconds, plural, seconds
 from memory import queries
 from memory.access import run_for
-from memory.errors import InvalidInput, NotFound, RunFailed
+from memory.errors import Conflict, InvalidInput, NotFound
 from memory.messages.stored import decode_json
 from memory.models import Thread
 from memory.queries import AttemptItem, RunDetail, RunItem
@@ -154,15 +156,22 @@ def body_file(request: OperatorRequest, run_id: str, number: int, which: str) ->
 
 
 def run_again(request: OperatorRequest, run_id: str) -> HttpResponse:
-    """Run a failed turn's input once more, and open the new run."""
+    """Run a failed turn's input once more, and open the new run, which goes on by itself."""
     try:
-        new_id = service.rerun(caller(request), run_id).run_id
-    except RunFailed as error:
-        new_id = error.run_id
+        new_id = service.rerun_in_background(caller(request), run_id).id
     except InvalidInput as error:
         messages.error(request, f"It was not run: {error}.")
         new_id = run_id
-    return HttpResponseRedirect(reverse("run", args=[new_id or run_id]))
+    return HttpResponseRedirect(reverse("run", args=[new_id]))
+
+
+def cancel(request: OperatorRequest, run_id: str) -> HttpResponse:
+    """End a run that is not over."""
+    try:
+        service.cancel_run(caller(request), run_id)
+    except Conflict as error:
+        messages.error(request, f"It was not cancelled: {error}.")
+    return HttpResponseRedirect(reverse("run", args=[run_id]))
 
 
 # A run in words
@@ -171,7 +180,7 @@ def run_again(request: OperatorRequest, run_id: str) -> HttpResponse:
 def headline(detail: RunDetail) -> tuple[str, str]:
     """What became of the run and why, as a sentence and what follows it."""
     run, attempts = detail.run, detail.attempts
-    setbacks = [attempt for attempt in attempts if attempt.decision == "retry"]
+    setbacks = [attempt for attempt in attempts if attempt.decision in ("retry", "fallback")]
     waited = sum(attempt.slept_ms or 0 for attempt in attempts)
     told = ". ".join(f"Attempt {attempt.number}: {_said(attempt)}" for attempt in setbacks[:3])
     rest = f"{told}. " if told else ""
@@ -202,26 +211,40 @@ def headline(detail: RunDetail) -> tuple[str, str]:
         case "waiting":
             return "Answered with tool calls; it waits for their results.", rest
         case "queued":
-            return "It waits for its turn.", ""
+            return "It waits for its turn.", "Its thread has another run, or nobody has taken it yet."
+    if detail.is_own_call:
+        return f"Its caller makes call {run.attempt_count}; it has not said yet what became of it.", rest
+    if detail.due_at is not None:
+        return f"It waits for its next attempt, due at {timezone.localtime(detail.due_at):%H:%M:%S}.", rest + reason
     return "It is running.", rest
 
 
 def _try(item: AttemptItem, run: RunItem) -> Try:
-    took = max(0.0, (item.finished_at - item.started_at).total_seconds())
+    took = max(0.0, (_end(item) - item.started_at).total_seconds())
     did, why = {
         "answered": ("Done", run.finish_reason or "answered"),
         "retry": ("Again", _when_again(item)),
+        "fallback": ("Another model", item.reason),
+        "open": ("Under way", "no answer yet"),
+        "interrupted": ("Interrupted", item.reason),
         "give-up": ("Given up", item.reason or "nothing more was granted"),
         "cancelled": ("Cancelled", item.reason),
         "stopped": ("Stopped", item.reason),
     }.get(item.decision, (item.decision.capitalize(), item.reason))
     mark: Mark = "ok" if item.decision == "answered" else "warn" if item.status and item.status < 400 else "err"
+    if item.decision == "open":
+        mark = "live"
     waited = ""
     if item.slept_ms:
         waited = (
             f"wanted {milliseconds(item.delay_wanted_ms) or 'nothing'}, granted {milliseconds(item.delay_granted_ms)}"
         )
     return Try(item, mark, _said(item), took, did, why, waited)
+
+
+def _end(item: AttemptItem) -> datetime:
+    """When the attempt ended; of one under way, now."""
+    return item.finished_at or timezone.now()
 
 
 def _when_again(item: AttemptItem) -> str:
@@ -234,6 +257,8 @@ def _said(item: AttemptItem) -> str:
     """The outcome of a call: status and class of its error, or that it is complete."""
     if item.decision == "answered":
         return f"{item.status}, complete" if item.status else "complete"
+    if item.decision == "open":
+        return "under way"
     words = [str(item.status) if item.status else "no answer", item.error_class.replace("-", " ")]
     return ", ".join(word for word in words if word)
 
@@ -242,7 +267,7 @@ def scale(attempts: Sequence[AttemptItem]) -> Scale | None:
     """Attempts and the waits between them, to scale; None where there is nothing to draw."""
     if not attempts:
         return None
-    start, end = attempts[0].started_at, max(attempt.finished_at for attempt in attempts)
+    start, end = attempts[0].started_at, max(map(_end, attempts))
     total = (end - start).total_seconds()
     if total < 0.001:
         return None
@@ -255,7 +280,7 @@ def scale(attempts: Sequence[AttemptItem]) -> Scale | None:
     calls = 0.0
     for attempt in attempts:
         at = (attempt.started_at - start).total_seconds()
-        took = max(0.0, (attempt.finished_at - attempt.started_at).total_seconds())
+        took = max(0.0, (_end(attempt) - attempt.started_at).total_seconds())
         calls += took
         mark = "ok" if attempt.decision == "answered" else "warn" if attempt.status and attempt.status < 400 else "err"
         title = f"Attempt {attempt.number}, {seconds(took)}, {_said(attempt)}"
@@ -265,8 +290,8 @@ def scale(attempts: Sequence[AttemptItem]) -> Scale | None:
         else:
             labels.append((at / total, str(attempt.number)))
     for one, following in pairwise(attempts):
-        at = (one.finished_at - start).total_seconds()
-        gap = (following.started_at - one.finished_at).total_seconds()
+        at = (_end(one) - start).total_seconds()
+        gap = (following.started_at - _end(one)).total_seconds()
         if gap / total > 0.01:
             label = f"waited {seconds(gap)}" if gap / total > 0.12 else ""
             bars.append(Bar(percent(at), percent(gap), "wait", 0, label, percent(at + gap / 2)))

@@ -157,6 +157,17 @@ class MessageList:
         """Put a repaired message in the place of the one with its id; tag and place stay."""
         self._set(self._by_id[message["id"]], message)
 
+    def put_back(self, entries: Iterable[tuple[Source, StoredMessage]], gone: Iterable[str] = ()) -> None:
+        """Make the list again what it was: with these messages under their tags, and without those that are gone."""
+        self.remove(gone)
+        for source, message in entries:
+            entry = self._by_id.get(message["id"])
+            if entry is None:
+                self.add([message], source, merge=False)
+                continue
+            self._set(entry, message)
+            entry.source = source
+
     def apply(self, messages: Iterable[StoredMessage], visible: Iterable[str], *, source: Source = "input") -> None:
         """Take the array a processor returned for the ids it could see.
 

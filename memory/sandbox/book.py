@@ -37,7 +37,8 @@ class Script(Struct, frozen=True):
     Without a body, an error status gets the vendor's body for it; any other gets the normal answer to the request,
     checks and all, after `delay_s` and with these headers. A body that is text is sent as it is. `failure` names one
     of the vendor's; with `after`, a number of events, the normal stream begins and breaks off with it. `pieces` is the
-    size in bytes of the chunks in which a stream is sent, in place of one event a chunk. `drop` resets the connection
+    size in bytes of the chunks in which a stream is sent, in place of one event a chunk, `pace_s` the seconds between
+    two of them. `drop` resets the connection
     `before` anything is sent or in the `mid`dle, or leaves out the second half of the body and `end`s politely.
     """
 
@@ -49,9 +50,10 @@ class Script(Struct, frozen=True):
     pieces: int | None = None
     failure: str = ""
     after: int | None = None
+    pace_s: float = 0.0
 
 
-_FIELDS = ("status", "headers", "body", "drop", "delay_s", "pieces", "failure", "after")
+_FIELDS = ("status", "headers", "body", "drop", "delay_s", "pieces", "failure", "after", "pace_s")
 
 
 def read_script(fields: object) -> tuple[str, int, Script]:
@@ -75,9 +77,10 @@ def read_script(fields: object) -> tuple[str, int, Script]:
         raise BadScript('drop: must be "before", "mid" or "end".')
     if drop == "before" and (status is not None or headers or fields.get("body") is not None):
         raise BadScript('drop: "before" sends nothing, so it takes no status, headers or body.')
-    is_number = isinstance(delay_s, int | float) and not isinstance(delay_s, bool) and math.isfinite(delay_s)
-    if not is_number or not 0 <= delay_s <= _MAX_DELAY_S:
-        raise BadScript(f"delay_s: must be a number of seconds from 0 to {_MAX_DELAY_S:.0f}.")
+    pace_s = fields.get("pace_s", 0)
+    for name, value in (("delay_s", delay_s), ("pace_s", pace_s)):
+        if not _is_number(value) or not 0 <= value <= _MAX_DELAY_S:
+            raise BadScript(f"{name}: must be a number of seconds from 0 to {_MAX_DELAY_S:.0f}.")
     pieces = fields.get("pieces")
     if pieces is not None and not (_is_whole(pieces) and pieces >= 1):
         raise BadScript("pieces: must be a whole number of bytes from 1.")
@@ -90,8 +93,13 @@ def read_script(fields: object) -> tuple[str, int, Script]:
         raise BadScript("after: must be a whole number of events from 0, beside a failure.")
     if not fields.keys() & set(_FIELDS):
         raise BadScript(f"status: say what to do with one of {', '.join(_FIELDS)}.")
-    script = Script(status, headers, fields.get("body"), drop, float(delay_s), pieces, failure or "", after)
+    body, lead_s, pace = fields.get("body"), float(delay_s), float(pace_s)
+    script = Script(status, headers, body, drop, lead_s, pieces, failure or "", after, pace)
     return provider, times, script
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
 
 
 def _is_whole(value: object) -> bool:

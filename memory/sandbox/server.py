@@ -70,6 +70,7 @@ class Sandbox:
         pieces: int | None = None,
         failure: str | None = None,
         after: int | None = None,
+        pace_s: float = 0,
     ) -> None:
         """Queue an answer, as POST /_script does. Raises ValueError with a sentence that names the field."""
         given = {
@@ -81,6 +82,7 @@ class Sandbox:
             "pieces": pieces,
             "failure": failure,
             "after": after,
+            "pace_s": pace_s or None,
         }
         fields = {name: value for name, value in given.items() if value is not None}
         self._server.book.queue(*read_script({"provider": provider, "times": times, **fields}))
@@ -228,7 +230,7 @@ class _Handler(BaseHTTPRequestHandler):
         reply = replace(reply, status=status, headers=reply.headers | own)
         # closed before the last byte is out, so that whoever has the answer finds it listed
         self.server.book.close(arrival, reply.status, script.drop)
-        self._send(reply, drop=script.drop, pieces=script.pieces)
+        self._send(reply, drop=script.drop, pieces=script.pieces, pace_s=script.pace_s)
 
     def _normal(
         self, provider: str, path: str, headers: dict[str, str], raw: bytes, request_id: str, script: Script
@@ -267,13 +269,15 @@ class _Handler(BaseHTTPRequestHandler):
             return _failing(provider, script.failure, vendor, request_id)
         return Reply(200, _json_headers() | known, to_json(vendor.reply(body, raw)))
 
-    def _send(self, reply: Reply, *, drop: Drop | None = None, pieces: int | None = None) -> None:
+    def _send(self, reply: Reply, *, drop: Drop | None = None, pieces: int | None = None, pace_s: float = 0.0) -> None:
         """Send a reply, a stream one event a chunk or in chunks of so many bytes, whole or half of it."""
         self.send_response(reply.status)
         for name, value in reply.headers.items():
             self.send_header(name, value)
+        chunks: list[bytes] = []
         if reply.events is not None:
-            body = self._chunked(reply.events, drop, pieces)
+            chunks = self._chunked(reply.events, drop, pieces)
+            body = b"".join(chunks)
             self.send_header("Transfer-Encoding", "chunked")
         else:
             body = reply.body[: len(reply.body) // 2] if drop == "end" else reply.body
@@ -281,15 +285,20 @@ class _Handler(BaseHTTPRequestHandler):
         if self.close_connection:
             self.send_header("Connection", "close")
         self.end_headers()
+        if pace_s and drop != "mid":
+            for chunk in chunks:
+                self.wfile.write(chunk)
+                self.server.stopped.wait(pace_s)
+            return
         self.wfile.write(body[: len(body) // 2] if drop == "mid" else body)
         if drop == "mid":
             self._abort()
 
-    def _chunked(self, events: tuple[bytes, ...], drop: Drop | None, pieces: int | None) -> bytes:
+    def _chunked(self, events: tuple[bytes, ...], drop: Drop | None, pieces: int | None) -> list[bytes]:
         if drop == "end":
             events = events[: len(events) // 2]
         chunks = events if pieces is None else _cut(b"".join(events), pieces)
-        return b"".join(b"%x\r\n%b\r\n" % (len(chunk), chunk) for chunk in chunks if chunk) + b"0\r\n\r\n"
+        return [*(b"%x\r\n%b\r\n" % (len(chunk), chunk) for chunk in chunks if chunk), b"0\r\n\r\n"]
 
     def _abort(self) -> None:
         self.server.reset_on_close(self.connection)

@@ -19,7 +19,19 @@ from memory.services.connections import target_model
 
 _TEXTS = {"name": 200, "instructions": 1_000_000}
 _NUMBERS = {"max_steps": (1, 100), "model_max_retries": (0, 20), "max_processor_retries": (0, 1000)}
-_FIELDS = {"id", "name", "model", "instructions", "tools", "settings", "processors", *_NUMBERS, *LISTS}
+_MAX_FALLBACKS = 10
+_FIELDS = {
+    "id",
+    "name",
+    "model",
+    "fallback_models",
+    "instructions",
+    "tools",
+    "settings",
+    "processors",
+    *_NUMBERS,
+    *LISTS,
+}
 
 
 def create_agent(caller: Principal, values: Mapping[str, Any]) -> Agent:
@@ -78,7 +90,7 @@ def worst_case(agent: Agent) -> str:
     can_ask = bool(agent.error_processors) or any(
         entry["id"] == "provider-history-compat" for entry in agent.input_processors
     )
-    calls = (1 + (retries if can_ask else 0)) * (1 + agent.model_max_retries)
+    calls = (1 + (retries if can_ask else 0)) * (1 + agent.model_max_retries) * (1 + len(agent.fallback_models))
     words = f"One request can become up to {calls} provider call{'s' if calls != 1 else ''}."
     if can_ask and retries and agent.model_max_retries:
         words += " Both kinds of retries multiply: set model_max_retries to 0 to have one budget."
@@ -110,6 +122,8 @@ def _apply(agent: Agent, given: Mapping[str, Any]) -> None:
         if not isinstance(given["model"], str) or len(given["model"]) > 260:
             raise InvalidInput("expected provider/model", field="model")
         agent.model = str(target_model(given["model"]))
+    if "fallback_models" in given:
+        agent.fallback_models = _fallback_models(given["fallback_models"])
     for key, (least, most) in _NUMBERS.items():
         if key in given:
             value = given[key]
@@ -123,3 +137,18 @@ def _apply(agent: Agent, given: Mapping[str, Any]) -> None:
     if "tools" in given:
         tools_from(given["tools"])
         agent.tools = list(given["tools"] or [])
+
+
+def _fallback_models(value: Any) -> list[str]:
+    if not isinstance(value, list) or len(value) > _MAX_FALLBACKS:
+        raise InvalidInput(f"expected a list of at most {_MAX_FALLBACKS} models", field="fallback_models")
+    made = []
+    for i, text in enumerate(value):
+        place = f"fallback_models[{i}]"
+        if not isinstance(text, str) or len(text) > 260:
+            raise InvalidInput("expected provider/model", field=place)
+        try:
+            made.append(str(target_model(text)))
+        except InvalidInput as error:
+            raise InvalidInput(str(error), field=place) from error
+    return made

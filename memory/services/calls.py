@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Self
 
 import msgspec
@@ -23,7 +23,7 @@ from memory.processors.compat.catalogue import rule_ids
 from memory.processors.config import build_lists, default_lists
 from memory.providers import wire_module
 from memory.providers.calls import request_for
-from memory.providers.http import Client, Connection, Exchange
+from memory.providers.http import Client, Connection, Exchange, Stream
 from memory.providers.wire import Chunk, Encoded, Finished, Reply, Settings, Tool, Usage
 from memory.services.connections import connection_for
 from memory.services.rules import switches_for
@@ -156,6 +156,7 @@ def _tool_choice(value: Any) -> Any:
 
 
 OnChunk = Callable[[Chunk], None]
+OnOpen = Callable[[Stream], None]
 
 
 class Outbound(Struct, frozen=True):
@@ -180,7 +181,7 @@ class Answer(Struct, frozen=True):
 class ProviderModel:
     """A model that is called over a connection.
 
-    `client` is needed for sending only. With `on_chunk` answers are streamed, and it gets each piece as it comes.
+    `client` is needed for sending only. With `is_streamed` it asks for streamed answers.
     """
 
     def __init__(
@@ -190,10 +191,10 @@ class ProviderModel:
         settings: Settings,
         client: Client | None = None,
         *,
-        on_chunk: OnChunk | None = None,
+        is_streamed: bool = False,
     ) -> None:
         self.connection, self.ref, self.settings = connection, ref, settings
-        self._on_chunk = on_chunk
+        self.is_streamed = is_streamed
         self.protocol = connection.protocol
         self._wire = wire_module(connection.protocol)
         self._client = client
@@ -228,7 +229,7 @@ class ProviderModel:
         own = asked.provider_options.get(ref.provider)
         extra = {**settings.extra, **own} if isinstance(own, Mapping) else settings.extra
         settings = replace(settings, tool_choice=choice, extra=extra)
-        return type(self)(connection, ref, settings, self._client, on_chunk=self._on_chunk)
+        return type(self)(connection, ref, settings, self._client, is_streamed=self.is_streamed)
 
     def encode(self, result: PromptResult) -> Outbound:
         """The exact bytes for a prompt, with tools declared under the names the history has them."""
@@ -236,32 +237,45 @@ class ProviderModel:
         encoded = request_for(
             provider, self.protocol, result.prompt, self.settings, tool_names=names, needs=result.needs
         )
-        if self._on_chunk is not None:
+        if self.is_streamed:
             encoded = self._wire.as_stream(encoded, provider=provider)
         return Outbound(encoded, encoded.body, {new: old for old, new in names.items()})
 
-    def send(self, request: Outbound) -> Answer:
-        """The answer. Raises ProviderError."""
+    def send(self, request: Outbound, *, on_chunk: OnChunk | None = None, on_open: OnOpen | None = None) -> Answer:
+        """The answer. `on_chunk` gets each piece of a streamed one, `on_open` what can cancel the call.
+
+        Raises ProviderError.
+        """
         if self._client is None:
             raise RuntimeError("this model is for looking only")
-        if self._on_chunk is not None:
-            return self._stream(self._client, request, self._on_chunk)
-        return self._read(self._client.call(self.connection, request.encoded), request)
+        stream = self._client.stream(self.connection, request.encoded)
+        if on_open is not None:
+            on_open(stream)
+        with stream as answer:
+            is_stream = (
+                self.is_streamed and answer.status == 200 and "json" not in answer.headers.get("content-type", "")
+            )
+            if not is_stream:
+                return self.read(answer.exchange(), request)
+            came = Exchange(answer.status, answer.headers, b"", answer.started_at, time.time())
+            return self.read_stream(answer, came, request, on_chunk=on_chunk)
 
-    def _stream(self, client: Client, request: Outbound, on_chunk: OnChunk) -> Answer:
-        with client.stream(self.connection, request.encoded) as answer:
-            if answer.status != 200 or "json" in answer.headers.get("content-type", ""):
-                return self._read(answer.exchange(), request)
-            for chunk in self._wire.decode_stream(answer, provider=self.ref.provider):
-                if isinstance(chunk, Finished):
-                    came = Exchange(answer.status, answer.headers, b"", answer.started_at, time.time())
-                    return _answer(chunk.reply, came, request.renamed)
+    def read_stream(
+        self, pieces: Iterable[bytes], came: Exchange, request: Outbound, *, on_chunk: OnChunk | None = None
+    ) -> Answer:
+        """The answer in a stream, whose head is that of `came`. Raises ProviderError, with what had come so far."""
+        for chunk in self._wire.decode_stream(pieces, provider=self.ref.provider):
+            if isinstance(chunk, Finished):
+                came = Exchange(came.status, came.headers, came.body, came.started_at, time.time())
+                return _answer(chunk.reply, came, request.renamed)
+            if on_chunk is not None:
                 on_chunk(chunk)
         raise RuntimeError("a stream ends with its reply or an error")
 
-    def _read(self, exchange: Exchange, request: Outbound) -> Answer:
+    def read(self, exchange: Exchange, request: Outbound) -> Answer:
+        """The answer in an exchange. Raises ProviderError, also for one that can't be read."""
         if exchange.status >= 400:
-            raise self._error(exchange)
+            raise self.error_in(exchange)
         try:
             body = msgspec.json.decode(exchange.body)
         except (msgspec.DecodeError, UnicodeError) as error:
@@ -269,14 +283,15 @@ class ProviderModel:
         if not isinstance(body, Mapping):
             raise self._unreadable(exchange, "not an object")
         if body.get("error") and not any(key in body for key in ("content", "choices")):
-            raise self._error(exchange)
+            raise self.error_in(exchange)
         try:
             reply = self._wire.decode_reply(body, provider=self.ref.provider)
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise self._unreadable(exchange, f"{type(error).__name__}: {error}") from error
         return _answer(reply, exchange, request.renamed)
 
-    def _error(self, exchange: Exchange) -> ProviderError:
+    def error_in(self, exchange: Exchange) -> ProviderError:
+        """What an exchange says instead of an answer."""
         return self._wire.decode_error(exchange.status, exchange.headers, exchange.text, provider=self.ref.provider)
 
     def _unreadable(self, exchange: Exchange, what: str) -> ProviderError:

@@ -20,6 +20,7 @@ from memory.processors import Chain, MemoryStorage, PromptResult
 from memory.processors.chain import StepSettings
 from memory.processors.changes import Finding, Placed, place_changes
 from memory.processors.compat.catalogue import FAMILIES
+from memory.processors.loop import Call
 from memory.providers import wire_module
 from memory.providers.http import headers_for, url_for
 from memory.providers.wire import Encoded, Settings, Tool
@@ -112,17 +113,15 @@ def preview(
     return show(chain, listed, ProviderModel(connection, ref, _settings(ref, agent, read, settings)))
 
 
-def show(chain: Chain, listed: MessageList, target: ProviderModel, *, step_number: int = 0) -> Preview:
-    """The request of the next call of a run, with the processors' hooks asked as a run asks them.
+def show(chain: Chain, listed: MessageList, target: ProviderModel) -> Preview:
+    """The request of a run's first call, with the processors' hooks asked as a run asks them.
 
     Raises InvalidInput (cannot_encode) when the protocol has no place for something in it.
     """
     ref, connection = target.ref, target.connection
     chain.process_input(listed)
-    if step_number:
-        listed.begin_step(str(ref))
     settings = StepSettings(model=ref)
-    chain.process_input_step(listed, settings, step_number=step_number)
+    chain.process_input_step(listed, settings, step_number=0)
     if settings != StepSettings(model=ref):
         target = target.for_step(settings)
         ref, connection = target.ref, target.connection
@@ -131,7 +130,6 @@ def show(chain: Chain, listed: MessageList, target: ProviderModel, *, step_numbe
         listed,
         model=ref,
         protocol=connection.protocol,
-        step_number=step_number,
         tool_names=target.tool_names,
         call_settings=target.call_settings,
     )
@@ -139,7 +137,17 @@ def show(chain: Chain, listed: MessageList, target: ProviderModel, *, step_numbe
         encoded = target.encode(result).encoded
     except EncodingError as error:
         raise InvalidInput(str(error), field="messages", code="cannot_encode") from error
-    body = encoded.body
+    return _shown(target, result, encoded, listed)
+
+
+def shown_call(call: Call, listed: MessageList) -> Preview:
+    """The call of a run, as a preview shows one."""
+    assert isinstance(call.model, ProviderModel)
+    return _shown(call.model, call.result, call.request.encoded, listed)
+
+
+def _shown(target: ProviderModel, result: PromptResult, encoded: Encoded, listed: MessageList) -> Preview:
+    ref, connection, body = target.ref, target.connection, encoded.body
     return Preview(
         provider=ref.provider,
         model=ref.model_id,

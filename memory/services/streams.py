@@ -8,34 +8,87 @@ from collections.abc import Iterator
 from django.db import connection
 
 from memory.models import Run, RunEvent
-from memory.services import signals
+from memory.services.feed import Feed, Told, feed_of
 
-LOOK_AGAIN_S = 0.1
+LOOK_AGAIN_S = 0.2
 HEARTBEAT_S = 10.0
+LAST = "finished"
+"""The type of a run's last event."""
 _BATCH = 500
 
 
-def read_events(run_id: str, *, after: int = 0) -> Iterator[tuple[int, str, str] | None]:
+def read_events(run_id: str, *, after: int = 0) -> Iterator[Told | None]:
     """`(number, type, JSON text)` of each event behind `after`, until the run has ended; None now and then as a sign
     of life. Holds no database connection while it waits."""
     beat_at = time.monotonic()
-    with signals.Watch(run_id) as watch:
-        while True:
-            # Looked at before the events: what is written before a run ends is read before its end is believed.
-            is_over = not Run.objects.filter(id=run_id, finished_at=None).exists()
-            later = RunEvent.objects.filter(run=run_id, seq__gt=after).order_by("seq")
-            rows = list(later.values_list("seq", "type", "data")[:_BATCH])
-            if not connection.in_atomic_block:
-                connection.close()
-            for seq, type, data in rows:
-                after = seq
-                yield seq, type, data
-            if rows:
-                beat_at = time.monotonic()
-                continue
-            if is_over:
+    while True:
+        feed = feed_of(run_id)
+        if feed is not None:
+            for told in _from_feed(feed, after):
+                yield told
+                if told is not None:
+                    after = told[0]
+                    if told[1] == LAST:
+                        return
+            # Over, or gone to another process: the rows know.
+        # Looked at before the events: what is written before a run ends is read before its end is believed.
+        is_over = not Run.objects.filter(id=run_id, finished_at=None).exists()
+        rows = _from_rows(run_id, after)
+        for told in rows:
+            after = told[0]
+            yield told
+            if told[1] == LAST:
                 return
-            watch.wait(LOOK_AGAIN_S)
-            if time.monotonic() - beat_at >= HEARTBEAT_S:
-                beat_at = time.monotonic()
-                yield None
+        if rows:
+            beat_at = time.monotonic()
+            continue
+        if is_over:
+            return
+        time.sleep(LOOK_AGAIN_S)
+        if time.monotonic() - beat_at >= HEARTBEAT_S:
+            beat_at = time.monotonic()
+            yield None
+
+
+def _from_feed(feed: Feed, after: int) -> Iterator[Told | None]:
+    while True:
+        told, is_over = feed.after(after, HEARTBEAT_S)
+        if told is None:
+            told = _from_rows(feed.run_id, after)
+            if not told:
+                return
+        yield from told
+        if told:
+            after = told[-1][0]
+        elif is_over:
+            return
+        else:
+            yield None
+
+
+def wait_until_over(run_id: str) -> None:
+    """Return when the run has ended, whichever process has it. Holds no database connection meanwhile."""
+    release_connection()
+    while True:
+        feed = feed_of(run_id)
+        if feed is not None:
+            feed.wait_until_over(HEARTBEAT_S)
+        is_over = not Run.objects.filter(id=run_id, finished_at=None).exists()
+        release_connection()
+        if is_over:
+            return
+        if feed is None:
+            time.sleep(LOOK_AGAIN_S)
+
+
+def _from_rows(run_id: str, after: int) -> list[Told]:
+    rows = RunEvent.objects.filter(run=run_id, seq__gt=after).order_by("seq")
+    found: list[Told] = list(rows.values_list("seq", "type", "data")[:_BATCH])
+    release_connection()
+    return found
+
+
+def release_connection() -> None:
+    """Give the database connection back: no call and no wait may hold one."""
+    if not connection.in_atomic_block:
+        connection.close()

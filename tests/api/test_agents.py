@@ -22,6 +22,7 @@ FIELDS = [
     "max_steps",
     "max_processor_retries",
     "model_max_retries",
+    "fallback_models",
     "created_at",
     "updated_at",
     "worst_case",
@@ -179,7 +180,7 @@ class TestGenerate:
     ) -> None:
         made = caller.post("/agents/plain/prepare", {"messages": "Where?", "resource_id": "user-1"}, status=200)
         assert made["prepared"]["request"]["body"]["messages"][0]["content"][0]["text"] == "Where?"
-        assert caller.get(f"/runs/{made['run_id']}")["status"] == "prepared"
+        assert caller.get(f"/runs/{made['run_id']}")["status"] == "running"
         assert sandbox.requests() == []
 
     def test_goes_on_with_a_thread(self, caller: Caller, agent: Agent, sandbox: Sandbox) -> None:

@@ -2,29 +2,10 @@
 
 from __future__ import annotations
 
-import hashlib
-import os
-import shutil
 import subprocess
-import tempfile
-from collections.abc import Sequence
 from pathlib import Path
 
-import pytest
-
-HERE = Path(__file__).resolve().parent / "mastra"
-NODE = "node@22.23.3"
-NEEDED = (22, 13)
-_NO_REGISTRY = (
-    "EAI_AGAIN",
-    "ECONNREFUSED",
-    "ECONNRESET",
-    "EHOSTUNREACH",
-    "ENETUNREACH",
-    "ENOTFOUND",
-    "ERR_SOCKET_TIMEOUT",
-    "ETIMEDOUT",
-)
+from tests import npm
 
 
 class Packages:
@@ -43,57 +24,4 @@ class Packages:
 
 def installed_packages() -> Packages:
     """The packages, installed once for each version of our `package.json`. Skips, with the reason, without Node."""
-    npm = shutil.which("npm")
-    if npm is None:
-        pytest.skip("Mastra's packages need Node with its npm, which is not installed")
-    wanted = b"".join(path.read_bytes() for path in sorted(HERE.iterdir())) + NODE.encode()
-    name = f"compat-admin-mastra-{_user()}-{hashlib.sha256(wanted).hexdigest()[:12]}"
-    folder = Path(tempfile.gettempdir()) / name
-    if not (folder / "done").exists() or not _is_own(folder):
-        shutil.rmtree(folder, ignore_errors=True)
-        folder.mkdir(mode=0o700)
-        for path in HERE.iterdir():
-            shutil.copy(path, folder)
-        # The packages' own scripts are not needed; Node's fetches the program for this machine.
-        _install(npm, folder, ["--ignore-scripts"])
-        if _system_node() is None:
-            (folder / "node").mkdir()
-            (folder / "node" / "package.json").write_text('{"private": true}')
-            _install(npm, folder / "node", [NODE])
-        (folder / "done").touch()
-    node = _system_node() or str(folder / "node" / "node_modules" / ".bin" / "node")
-    return Packages(folder, node)
-
-
-def _user() -> str:
-    return str(os.getuid()) if hasattr(os, "getuid") else "me"
-
-
-def _is_own(folder: Path) -> bool:
-    """Whether nobody else has put the folder there, which others may write to."""
-    return not hasattr(os, "getuid") or folder.stat().st_uid == os.getuid()
-
-
-def _system_node() -> str | None:
-    node = shutil.which("node")
-    if node is None:
-        return None
-    version = subprocess.run([node, "--version"], capture_output=True, text=True, timeout=60).stdout
-    numbers = version.strip().removeprefix("v").split(".")[:2]
-    return node if all(number.isdigit() for number in numbers) and tuple(map(int, numbers)) >= NEEDED else None
-
-
-def _install(npm: str, folder: Path, arguments: Sequence[str]) -> None:
-    quiet = ["--no-audit", "--no-fund", "--no-package-lock", "--no-update-notifier"]
-    # By default npm waits a minute and more for a network that is not there.
-    command = [npm, "install", *quiet, "--fetch-retries=1", "--fetch-retry-mintimeout=2000", *arguments]
-    try:
-        ended = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=300)
-    except subprocess.TimeoutExpired:
-        pytest.skip("Mastra's packages can't be installed: npm did not end within 300 s")
-    if ended.returncode == 0:
-        return
-    said = ended.stdout + ended.stderr
-    if any(code in said for code in _NO_REGISTRY):
-        pytest.skip("Mastra's packages can't be installed: npm cannot reach a registry")
-    pytest.skip(f"Mastra's packages can't be installed: npm ended with {ended.returncode}: {said[-2000:]}")
+    return Packages(*npm.installed(Path(__file__).resolve().parent / "mastra", "mastra", needs=(22, 13)))

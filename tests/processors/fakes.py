@@ -64,6 +64,9 @@ class Ledger:
         self.attempts: list[AttemptRecord] = []
         self.events: list[str] = []
 
+    def opened(self, call: Any) -> None:
+        return
+
     def attempt(self, record: AttemptRecord) -> None:
         self.attempts.append(record)
         self.events.append(record.decision)

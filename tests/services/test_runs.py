@@ -410,7 +410,9 @@ class TestOwnProcessors:
         agent = agents.create_agent(caller(), values)
         tools = [*TOOLS, {"name": "other", "parameters": {"type": "object"}}]
         request = GenerateRequest(messages="hello", thread_id="t-1", tools=tools)
-        shown = runs.prepare(caller(), agent.id, request).shown
+        prepared = runs.prepare(caller(), agent.id, request)
+        runs.cancel_run(caller(), prepared.run_id)
+        shown = prepared.shown
         result = generate(caller(), agent.id, request)
         (sent,) = sandbox.requests()
         assert sent["path"] == "/openai/v1/chat/completions"
@@ -436,8 +438,9 @@ class TestPrepare:
         prepared = runs.prepare(caller(), agent_id, request)
         assert sandbox.requests() == []
         run = Run.objects.get(id=prepared.run_id)
-        assert (run.status, json.loads(run.input)[0]["role"]) == ("prepared", "user")
+        assert (run.status, json.loads(run.input)[0]["role"]) == ("running", "user")
         assert [change.rule for change in prepared.shown.changes] == ["anthropic-thinking-signature-missing"]
+        runs.cancel_run(caller(), prepared.run_id)
         rules.switch_rule(caller(), "anthropic-tool-id-format", "off")
         with pytest.raises(RunFailed) as raised:
             generate(caller(), agent_id, request)
@@ -448,4 +451,4 @@ class TestPrepare:
         thread = foreign_thread()
         runs.prepare(caller(), agent_id, GenerateRequest(messages="and now?", thread_id=thread.id))
         assert Message.objects.filter(thread=thread).count() == 2
-        assert runs.close_expired_runs(now=timezone.now() + timedelta(days=1)) == 0
+        assert runs.close_expired_runs() == 0

@@ -1,7 +1,6 @@
 """Streamed runs: events as they come, for readers who come and go."""
 
 import json
-import threading
 from typing import Any
 
 import pytest
@@ -10,6 +9,7 @@ from memory.errors import Busy, NotFound
 from memory.models import Attempt, Message, Run
 from memory.sandbox import Sandbox
 from memory.services import agents, runs, streams
+from memory.services.runner import runner
 from memory.services.runs import GenerateRequest
 from tests.make import caller
 
@@ -110,16 +110,14 @@ def test_what_had_come_of_a_broken_answer_is_kept_and_marked(sandbox: Sandbox) -
     assert Attempt.objects.get().decision == "give-up"
 
 
-def test_a_process_takes_no_more_than_it_may(sandbox: Sandbox, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(runs, "_slots", threading.BoundedSemaphore(1))
+def test_a_process_takes_no_more_than_it_may(sandbox: Sandbox, settings: Any) -> None:
+    settings.COMPAT_ADMIN_MAX_RUNS = 1
+    runner.cache_clear()
     sandbox.script("anthropic", delay_s=1)
     first = start()
     with pytest.raises(Busy):
         start(thread_id="other")
+    with pytest.raises(NotFound):
+        runs.start_stream(caller(), "nobody", GenerateRequest(messages="x"))
     assert read(first.id)[-1][2] == {"status": "succeeded"}
-
-
-def test_an_unknown_agent_takes_no_place(sandbox: Sandbox) -> None:
-    for _ in range(runs.MAX_STREAMS + 1):
-        with pytest.raises(NotFound):
-            runs.start_stream(caller(), "nobody", GenerateRequest(messages="x"))
+    runner.cache_clear()

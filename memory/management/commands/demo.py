@@ -55,7 +55,7 @@ class Command(BaseCommand):
         close_expired_runs()
         load_demo_data(sandbox.url)
         try:
-            web = WebServer(get_wsgi_application(), port=port, max_body_bytes=settings.COMPAT_ADMIN_MAX_BODY_BYTES)
+            web = WebServer(get_wsgi_application(), port=port)
         except OSError as error:
             sys.exit(f"Port {port} of 127.0.0.1 can't be used: {error.strerror}.")
         workers = Workers()

@@ -1,0 +1,159 @@
+"""What a streamed call costs that goes through us, beside the same call made directly, in one run.
+
+    python -m bench.latency [--streams 50] [--calls 400] [--messages 100] [--words 100]
+
+So many streams are open at any time; every fifth call goes to the provider directly, with the bytes that we would send.
+Each of ours recalls a thread, runs all passes, writes the ledger and saves the turn. Added latency is the time until
+the first word came, less the median of the direct calls. With DATABASE_URL set the rows are there.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import os
+import random
+
+import httpx
+import msgspec
+
+from bench import site
+from bench.threads import make_rows
+from bench.traffic import Seen, fetch, percentile
+
+PACE_S = 0.03
+
+
+def reply_text(words: int) -> str:
+    """A stream of Anthropic's with so many pieces of text."""
+    message = {"id": "msg_1", "type": "message", "role": "assistant", "model": "claude-sonnet-4-5", "content": []}
+    usage = {"input_tokens": 9, "output_tokens": 1}
+    block = {"type": "text", "text": ""}
+    events = [
+        {"type": "message_start", "message": {**message, "usage": usage}},
+        {"type": "content_block_start", "index": 0, "content_block": block},
+        *(
+            {"type": "content_block_delta", "index": 0, "delta": {"type": "text_delta", "text": f"word{n} "}}
+            for n in range(words)
+        ),
+        {"type": "content_block_stop", "index": 0},
+        {"type": "message_delta", "delta": {"stop_reason": "end_turn"}, "usage": {"output_tokens": words}},
+        {"type": "message_stop"},
+    ]
+    return "".join(f"event: {event['type']}\ndata: {msgspec.json.encode(event).decode()}\n\n" for event in events)
+
+
+def sent_request(port: int, headers: dict[str, str], thread_id: str) -> tuple[dict[str, str], bytes]:
+    """Headers and body of the call that a turn of the thread makes."""
+    asked = {"messages": "And now?", "stream": True, "thread_id": thread_id}
+    answer = httpx.post(
+        f"http://127.0.0.1:{port}/api/agents/bench/prepare", json=asked, headers=headers, trust_env=False
+    ).raise_for_status()
+    request = msgspec.json.decode(answer.content, type=_Prepared).prepared.request
+    return {**request.headers, "x-api-key": "any"}, bytes(request.body)
+
+
+async def measure(
+    options: argparse.Namespace,
+    port: int,
+    sandbox_port: int,
+    ours: dict[str, str],
+    sent: tuple[dict[str, str], bytes],
+) -> tuple[list[Seen], list[Seen]]:
+    free = [f"t{number}" for number in range(options.streams * 2)]
+    random.shuffle(free)
+    through: list[Seen] = []
+    direct: list[Seen] = []
+    left = iter(range(options.calls))
+
+    async def worker(number: int) -> None:
+        await asyncio.sleep(number / options.streams * options.words * PACE_S)
+        for call in left:
+            if call % 5 == 0:
+                seen = await fetch(
+                    sandbox_port,
+                    "POST",
+                    "/anthropic/v1/messages",
+                    headers=sent[0],
+                    body=sent[1],
+                    marker=b"text_delta",
+                )
+                direct.append(seen)
+            else:
+                thread_id = free.pop(0)
+                body = msgspec.json.encode({"messages": "And now?", "thread_id": thread_id})
+                seen = await fetch(
+                    port, "POST", "/api/agents/bench/stream", headers=ours, body=body, marker=b"event: text-delta"
+                )
+                through.append(seen)
+                free.append(thread_id)
+            assert seen.status == 200, seen.body
+
+    await asyncio.gather(*(worker(number) for number in range(options.streams)))
+    return through, direct
+
+
+class _Request(msgspec.Struct):
+    headers: dict[str, str]
+    body: msgspec.Raw
+
+
+class _Shown(msgspec.Struct):
+    request: _Request
+
+
+class _Prepared(msgspec.Struct):
+    prepared: _Shown
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--streams", type=int, default=50)
+    parser.add_argument("--calls", type=int, default=400)
+    parser.add_argument("--messages", type=int, default=100)
+    parser.add_argument("--words", type=int, default=100)
+    parser.add_argument("--clean", action="store_true", help="threads in which no rule finds anything")
+    options = parser.parse_args()
+    with site.environment():
+        sandbox = site.sandbox()
+        os.environ["COMPAT_ADMIN_SANDBOX_URL"] = sandbox.said
+        key = site.fill(threads=options.streams * 2 + 1, rows=make_rows(options.messages - 2, clean=options.clean))
+        sandbox_port = int(sandbox.said.rsplit(":", 1)[1])
+        script = {"provider": "anthropic", "times": 10_000, "body": reply_text(options.words), "pace_s": PACE_S}
+        httpx.post(f"{sandbox.said}/_script", json={**script, "status": 200}, trust_env=False).raise_for_status()
+        ours = {"Authorization": f"Bearer {key}", "Content-Type": "application/json"}
+        runner, port = site.serve("runner")
+        try:
+            warm = argparse.Namespace(**{**vars(options), "calls": options.streams * 2})
+            sent = sent_request(port, ours, f"t{options.streams * 2}")
+            asyncio.run(measure(warm, port, sandbox_port, ours, sent))
+            cpu = runner.cpu_s
+            through, direct = asyncio.run(measure(options, port, sandbox_port, ours, sent))
+            cpu = runner.cpu_s - cpu
+            report(options, through, direct, cpu, runner.peak_mb)
+        finally:
+            runner.stop()
+            sandbox.stop()
+
+
+def report(options: argparse.Namespace, through: list[Seen], direct: list[Seen], cpu_s: float, peak_mb: float) -> None:
+    base = percentile([seen.marker_s for seen in direct], 0.5)
+    ms = [(seen.marker_s - base) * 1000 for seen in through]
+    theirs = [(seen.marker_s - base) * 1000 for seen in direct]
+    answer = [seen.first_byte_s * 1000 for seen in through]
+    print(f"{options.streams} streams at once, {len(through)} calls through us, {len(direct)} direct")
+    print(f"thread of {options.messages} messages, {options.words} pieces of text {PACE_S * 1000:.0f} ms apart")
+    print(f"{'ms':36}{'p50':>8}{'p90':>8}{'p99':>8}")
+    for name, values in (
+        ("first word, added", ms),
+        ("first word, direct calls themselves", theirs),
+        ("first byte of our answer, after asking", answer),
+    ):
+        print(f"{name:36}" + "".join(f"{percentile(values, share):8.1f}" for share in (0.5, 0.9, 0.99)))
+    longer = percentile([s.total_s for s in through], 0.5) - percentile([s.total_s for s in direct], 0.5)
+    print(f"whole stream, added at the median: {longer * 1000:.0f} ms")
+    print(f"processor time: {cpu_s / len(through) * 1000:.1f} ms a call; most memory: {peak_mb:.0f} MB")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,55 @@
+"""One writer at a time, in the order in which they came.
+
+SQLite has one writer. Left to itself, whoever finds it busy sleeps and tries again, so under load some wait for
+seconds while others pass them, and give up with "database is locked". Here the threads of a process wait in a queue;
+only other processes are left to SQLite.
+"""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+from django.db.backends.sqlite3 import base
+
+_writing = threading.Lock()
+
+
+class DatabaseWrapper(base.DatabaseWrapper):
+    """A connection whose transactions begin in turn."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self._has_turn = False
+
+    def _start_transaction_under_autocommit(self) -> None:
+        # Who waits longer than SQLite itself would is told so by SQLite.
+        self._has_turn = self._has_turn or _writing.acquire(timeout=self.settings_dict["OPTIONS"].get("timeout", 5))
+        try:
+            super()._start_transaction_under_autocommit()  # type: ignore[misc]
+        except BaseException:
+            self._end_turn()
+            raise
+
+    def _commit(self) -> Any:
+        try:
+            return super()._commit()  # type: ignore[misc]  # the stubs lack it
+        finally:
+            self._end_turn()
+
+    def _rollback(self) -> Any:
+        try:
+            return super()._rollback()  # type: ignore[misc]  # the stubs lack it
+        finally:
+            self._end_turn()
+
+    def _close(self) -> Any:
+        try:
+            return super()._close()  # type: ignore[misc]  # the stubs lack it
+        finally:
+            self._end_turn()
+
+    def _end_turn(self) -> None:
+        if self._has_turn:
+            self._has_turn = False
+            _writing.release()

@@ -1,0 +1,125 @@
+"""Runs whose process is gone: what came is saved, and they end as interrupted; those that only waited go on here."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+from typing import Any
+
+import msgspec
+from django.utils import timezone
+from msgspec import Struct
+
+from memory import queue
+from memory.errors import Busy
+from memory.messages.names import ModelRef
+from memory.messages.prompt import Reasoning, Text
+from memory.messages.stored import StoredMessage
+from memory.models import Attempt, Job, Run, RunEvent
+from memory.processors import TurnEnd
+from memory.processors.loop import response_message
+from memory.providers.wire import Reply, Usage
+from memory.services.runner import OWNER, RUN_TASK, lease, may_run_here, runner, wake_next
+from memory.services.turns import RunTurn, chain_and_list
+
+log = logging.getLogger(__name__)
+
+
+def close_expired_runs(*, now: datetime | None = None) -> int:
+    """Take over the runs whose lease ran out. How many."""
+    at = now or timezone.now()
+    expired = Run.objects.filter(finished_at=None, lease_until__lt=at)
+    count = 0
+    for run_id in list(expired.values_list("id", flat=True)):
+        if not expired.filter(id=run_id).update(owner=OWNER, lease_until=lease(at)):
+            continue
+        run = Run.objects.select_related("agent").get(id=run_id)
+        count += 1
+        if run.due_at is not None and run.cancel_asked_at is None and may_run_here():
+            try:
+                runner().resume(run)
+                continue
+            except Busy:
+                pass
+        _close_interrupted(run)
+        wake_next(run.thread_id or "")
+    return count
+
+
+def _close_interrupted(run: Run) -> None:
+    """Write what the run's events hold through the output processors, as the run itself would have done."""
+    turn = RunTurn(run)
+    came = _answers(run)
+    error = "The process that ran this turn ended before the turn did."
+    if run.is_own_call:
+        error = "Nobody reported what became of the call."
+    if run.agent is not None and came:
+        try:
+            chain, listed = chain_and_list(run, run.agent, {})
+            chain.process_input(listed)
+            known = {entry.message["id"] for entry in listed.entries if entry.was_loaded}
+            for message in came:
+                if message["id"] not in known:
+                    listed.add([_incomplete(message)], "response")
+            chain.process_output_result(listed, TurnEnd(finish_reason="error"))
+            turn.ledger.message_ids = [message["id"] for message in listed.unsaved()]
+        except Exception:  # the sweep goes on with the other runs; this one keeps its events
+            log.exception("what run %s had written could not be saved", run.id)
+    turn.ledger.close("interrupted", error_class="interrupted", error=error)
+
+
+def _answers(run: Run) -> list[StoredMessage]:
+    """The answers of a run as its events tell them: whole ones, and what had come of one that was under way."""
+    rows = RunEvent.objects.filter(run=run).order_by("seq").values_list("type", "data")
+    whole: list[StoredMessage] = []
+    pieces: list[tuple[str, str]] = []
+    for type, data in rows:
+        match type:
+            case "message":
+                whole.append(msgspec.json.decode(data)["message"])
+                pieces.clear()
+            case "attempt":
+                pieces.clear()
+            case "text-delta" | "reasoning-delta":
+                pieces.append((type, msgspec.json.decode(data)["text"]))
+    begun = _begun(run, pieces)
+    return [*whole, begun] if begun is not None else whole
+
+
+def _begun(run: Run, pieces: Sequence[tuple[str, str]]) -> StoredMessage | None:
+    """The message of an answer that was coming in, under the id that it would have had."""
+    kinds = {"text-delta": Text, "reasoning-delta": Reasoning}
+    parts: list[Any] = []
+    for type, text in pieces:
+        if parts and isinstance(parts[-1], kinds[type]):
+            parts[-1] = kinds[type](parts[-1].text + text)
+        else:
+            parts.append(kinds[type](text))
+    attempt = Attempt.objects.filter(run=run).order_by("-number").first()
+    kept = msgspec.json.decode(run.state).get("loop")
+    if not parts or attempt is None or not kept:
+        return None
+    by = _Author(ModelRef(attempt.provider, attempt.model_id), attempt.protocol)
+    message = response_message(Reply(tuple(parts), "error", Usage()), by, timezone.now())
+    return None if message is None else {**message, "id": kept["message_id"]}
+
+
+class _Author(Struct, frozen=True):
+    ref: ModelRef
+    protocol: str
+
+
+def _incomplete(message: StoredMessage) -> StoredMessage:
+    content = message["content"]
+    return {**message, "content": {**content, "metadata": {**content.get("metadata", {}), "incomplete": True}}}
+
+
+def requeue_jobs(*, now: datetime | None = None, older_than_s: float = 30) -> int:
+    """Wake somebody up for jobs that nobody took: the row is the truth, the queue may have lost them."""
+    at = now or timezone.now()
+    waiting = Job.objects.filter(status="queued", created_at__lt=at - timedelta(seconds=older_than_s))
+    ids = list(waiting.values_list("id", flat=True)[:1000])
+    for job_id in ids:
+        queue.send(RUN_TASK, job_id)
+    return len(ids)

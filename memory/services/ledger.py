@@ -1,0 +1,198 @@
+"""The ledger of a run: its attempts and events, written as they happen. Each call stands there before it is made."""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import uuid
+import zlib
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+from django.db import transaction
+from django.utils import timezone
+from msgspec import Struct
+
+from memory.errors import ProviderError
+from memory.messages.stored import StoredMessage, write_json
+from memory.models import Attempt, Run, Thread
+from memory.processors import Turn
+from memory.processors.loop import AttemptRecord, Call, TurnLoop
+from memory.providers.http import headers_for, url_for
+from memory.services.feed import Feed, write_events
+from memory.services.preview import placed
+from memory.services.streams import LAST
+from memory.statements import insert_row, update_rows
+
+log = logging.getLogger(__name__)
+
+OPEN = "open"
+_MAX_STATE_BYTES = 256 * 1024
+_SHOWN_ERROR = 2000
+# The body is packed before the call is made, so quickly rather than tightly.
+_PACKING = 1
+
+
+class RunLost(Exception):
+    """Another process has closed the run, whose lease was not renewed: it is no longer ours to write."""
+
+
+class Ledger:
+    """Writes what happens in a run as it happens, and tells its feed once that is written."""
+
+    def __init__(self, run: Run, feed: Feed) -> None:
+        self.run, self.feed = run, feed
+        self.rules_hash = ""
+        self.message_ids: list[str] = []
+        self.loop: TurnLoop | None = None
+
+    def event(self, type: str, data: Mapping[str, Any], *, is_last: bool = False) -> None:
+        events = [*self.feed.take_unwritten(), self.feed.number(type, data)]
+        write_events(self.run.id, events)
+        transaction.on_commit(lambda: self.feed.tell(events[-1:], is_over=is_last))
+
+    def opened(self, call: Call) -> None:
+        """A call that is about to be made, with all that another process would need to go on after it."""
+        model, encoded = call.model, call.request.encoded
+        connection, ref = model.connection, model.ref  # type: ignore[attr-defined]
+        with transaction.atomic():
+            insert_row(
+                Attempt(
+                    run_id=self.run.id,
+                    number=call.number,
+                    provider=ref.provider,
+                    protocol=model.protocol,
+                    model_id=ref.model_id[:200],
+                    url=url_for(connection, encoded)[:600],
+                    request_headers=headers_for(connection, with_key=False),
+                    request_body=zlib.compress(encoded.body, _PACKING),
+                    request_size=len(encoded.body),
+                    request_sha256=hashlib.sha256(encoded.body).hexdigest(),
+                    decision=OPEN,
+                    started_at=call.started_at,
+                )
+            )
+            self._update_run(attempt_count=call.number, rules_hash=self.rules_hash, state=self.state(), due_at=None)
+
+    def explained(self, call: Call) -> None:
+        """What was changed in the request of a call and why; it takes a while, so the call need not wait for it."""
+        if not call.result.changes and not call.result.findings:
+            return
+        changes = placed(call.result, call.messages, call.request.encoded)
+        update_rows(
+            Attempt,
+            {"run_id": self.run.id, "number": call.number},
+            changes=write_json(changes),
+            findings=write_json(list(call.result.findings)),
+        )
+
+    def attempt(self, record: AttemptRecord) -> None:
+        """What became of the open call, and everything that was decided about it; before any wait."""
+        error, exchange = record.error, getattr(record.reply, "exchange", None)
+        status, headers, came = None, {}, b""
+        if exchange is not None:
+            status, headers, came = exchange.status, exchange.headers, exchange.body
+        elif isinstance(error, ProviderError):
+            status, headers = error.status_code, error.response_headers
+            came = (error.response_body or "").encode("utf-8", "replace")
+        with transaction.atomic():
+            is_ours = update_rows(
+                Attempt,
+                {"run_id": self.run.id, "number": record.number, "decision": OPEN},
+                status=status,
+                response_headers=_shown_headers(headers),
+                response_body=zlib.compress(came, _PACKING),
+                response_size=len(came),
+                provider_request_id=(getattr(error, "request_id", "") or _request_id(headers))[:200],
+                error_class=getattr(error, "error_class", "internal")[:64] if error else "",
+                error_message=str(error)[:_SHOWN_ERROR] if error else "",
+                decision=record.decision,
+                reason=record.reason,
+                asked_by=record.asked_by,
+                matched=record.matched[:200],
+                delay_wanted_ms=record.delay_wanted_ms,
+                delay_granted_ms=record.delay_granted_ms,
+                usage=_plain(getattr(record.reply, "usage", None)),
+                finished_at=record.finished_at,
+            )
+            if not is_ours:
+                raise RunLost(self.run.id)
+            self.event("attempt", {"number": record.number, "decision": record.decision, "status": status})
+
+    def waited(self, number: int, slept_ms: float) -> None:
+        Attempt.objects.filter(run=self.run.id, number=number).update(slept_ms=slept_ms)
+
+    def replied(self, message: StoredMessage, reply: Any) -> None:
+        """The answer, safe before any output processor runs. It gets its id here, so that it is written once."""
+        message.setdefault("id", f"msg_{uuid.uuid4().hex}")
+        self.event("message", {"message": message, "finish_reason": reply.finish_reason})
+
+    def close(self, status: str, *, turn: Turn | None = None, error_class: str = "", error: str = "") -> None:
+        """End the run, give its thread free, and say there how the last run went."""
+        loop = self.loop
+        if loop is not None and turn is not None:
+            self.message_ids = [message["id"] for message in loop.messages.unsaved()]
+        with transaction.atomic():
+            now = timezone.now()
+            if not update_rows(Run, {"id": self.run.id, "finished_at": None}, finished_at=now):
+                raise RunLost(self.run.id)
+            for failure in loop.chain.failures if loop is not None else ():
+                self.event("processor-failed", msgspec.structs.asdict(failure))
+            update_rows(
+                Attempt,
+                {"run_id": self.run.id, "decision": OPEN},
+                decision=status if status in ("cancelled", "interrupted") else "give-up",
+                reason=error or "The run ended before an answer came.",
+                error_class=error_class[:64],
+                finished_at=now,
+            )
+            self._update_run(
+                status=status,
+                state=self.state(),
+                finish_reason=(turn.finish_reason if turn else "error")[:32],
+                usage=turn.usage if turn else {},
+                message_ids=self.message_ids,
+                error_class=error_class[:64],
+                error_message=error[:_SHOWN_ERROR],
+                lease_until=None,
+                due_at=None,
+            )
+            shown = f"{error_class}: {error}"[:500] if error else ""
+            mine = {"id": self.run.thread_id, "active_run": self.run.id}
+            if not update_rows(Thread, mine, active_run="", last_error=shown):
+                update_rows(Thread, {"id": self.run.thread_id}, last_error=shown)
+            self.event(LAST, {"status": status}, is_last=True)
+
+    def _update_run(self, **values: Any) -> None:
+        update_rows(Run, {"id": self.run.id}, **values)
+
+    def state(self) -> str:
+        """What another loop needs to go on where this run's is."""
+        if self.loop is None:
+            return self.run.state
+        chain = self.loop.chain
+        # Kept until it ends only: what a run's messages became matters to nobody after that.
+        going_on = {"loop": self.loop.kept()} if self.loop.number and not self.loop.steps else {}
+        kept = {"processors": chain.state, "counts": chain.counts, "steps": self.loop.step, **going_on}
+        text = write_json(kept)
+        if len(text) > _MAX_STATE_BYTES:
+            log.warning("the processors' state of run %s is too large and is not kept", self.run.id)
+            counts = {"loop": {**going_on["loop"], "changed": []}} if going_on else {}
+            return write_json({"counts": chain.counts, "steps": self.loop.step, **counts})
+        return text
+
+
+_SECRET = ("set-cookie", "authorization", "x-api-key", "api-key")
+
+
+def _shown_headers(headers: Mapping[str, str]) -> dict[str, str]:
+    return {name: value for name, value in headers.items() if name.lower() not in _SECRET}
+
+
+def _request_id(headers: Mapping[str, str]) -> str:
+    return next((headers[name] for name in ("request-id", "x-request-id", "x-amzn-requestid") if name in headers), "")
+
+
+def _plain(usage: Any) -> dict[str, int]:
+    return msgspec.to_builtins(usage) if isinstance(usage, Struct) else {}
