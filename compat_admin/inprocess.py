@@ -55,7 +55,9 @@ class WebServer:
     """The site on an address. Raises OSError when the port is taken."""
 
     def __init__(self, application: Any, *, port: int, host: str = "127.0.0.1") -> None:
-        self._pools = TwoPools(settings.COMPAT_ADMIN_WEB_THREADS, settings.COMPAT_ADMIN_WAITING_THREADS)
+        # As many as may wait, and some for those who are told that there are too many.
+        waiting = settings.COMPAT_ADMIN_MAX_RUNS + settings.COMPAT_ADMIN_MAX_READERS + 8
+        self._pools = TwoPools(settings.COMPAT_ADMIN_WEB_THREADS, waiting)
         self._server = create_server(
             application,
             _dispatcher=self._pools,
@@ -63,7 +65,7 @@ class WebServer:
             port=port,
             # One more byte than the site itself allows: it answers with a problem document, waitress with a page.
             max_request_body_size=settings.COMPAT_ADMIN_MAX_BODY_BYTES + 1024 * 1024,
-            connection_limit=settings.COMPAT_ADMIN_WAITING_THREADS + 1000,
+            connection_limit=waiting + 1000,
             asyncore_use_poll=True,
             clear_untrusted_proxy_headers=True,
             ident=None,

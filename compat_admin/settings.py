@@ -117,7 +117,8 @@ def _database() -> dict[str, Any]:
         }
     options: dict[str, Any] = dict(_database_url.options)
     if _pool_size:
-        options["pool"] = {"min_size": min(2, _pool_size), "max_size": _pool_size, "timeout": 10}
+        # Who finds all in use waits in a queue: when hundreds of runs are started at once, for many seconds.
+        options["pool"] = {"min_size": min(2, _pool_size), "max_size": _pool_size, "timeout": 60}
     return {
         "ENGINE": "django.db.backends.postgresql",
         "NAME": _database_url.name,
@@ -209,9 +210,10 @@ COMPAT_ADMIN_ROLE = env.text("COMPAT_ADMIN_ROLE", "all", choices=("all", "web", 
 # Runs a process has at once, waiting ones too, and calls to providers at once; beyond the first a start is 503.
 COMPAT_ADMIN_MAX_RUNS = env.integer("COMPAT_ADMIN_MAX_RUNS", 1000, minimum=1, maximum=100_000)
 COMPAT_ADMIN_MAX_CALLS = env.integer("COMPAT_ADMIN_MAX_CALLS", 300, minimum=1, maximum=5000)
-# Threads for pages and short requests, and for callers that wait for a run or read its events.
+# Callers that read events, or wait in a process that does not run their run itself; beyond it 503.
+COMPAT_ADMIN_MAX_READERS = env.integer("COMPAT_ADMIN_MAX_READERS", 1000, minimum=1, maximum=100_000)
+# Threads for pages and short requests.
 COMPAT_ADMIN_WEB_THREADS = env.integer("COMPAT_ADMIN_WEB_THREADS", 8, minimum=1, maximum=1000)
-COMPAT_ADMIN_WAITING_THREADS = env.integer("COMPAT_ADMIN_WAITING_THREADS", 1000, minimum=1, maximum=10_000)
 # How long whoever makes the call of a prepared run may take to report before the run is closed as interrupted.
 COMPAT_ADMIN_OWN_CALL_LEASE_S = env.integer("COMPAT_ADMIN_OWN_CALL_LEASE_S", 900, minimum=5, maximum=86_400)
 

@@ -40,17 +40,26 @@ def read_events(request: ApiRequest, run_id: str) -> HttpResponseBase:
 
 def _response(run_id: str, *, after: int) -> HttpResponse | StreamingHttpResponse:
     return StreamingHttpResponse(
-        _lines(run_id, after),
+        _Lines(streams.Reading(run_id, after=after)),
         content_type=EVENT_STREAM,
         # A proxy that waits for more would make a stream of words a page that comes at once.
         headers={"X-Accel-Buffering": "no", "Cache-Control": "no-store", "X-Run-Id": run_id},
     )
 
 
-def _lines(run_id: str, after: int) -> Iterator[str]:
-    for event in streams.read_events(run_id, after=after):
+class _Lines:
+    """The events as lines. Closed by Django with the response, also where nobody read it."""
+
+    def __init__(self, events: streams.Reading) -> None:
+        self._events = events
+        self.close = events.close
+
+    def __iter__(self) -> Iterator[str]:
+        return self
+
+    def __next__(self) -> str:
+        event = next(self._events)
         if event is None:
-            yield ": still here\n\n"
-            continue
+            return ": still here\n\n"
         number, type, data = event
-        yield f"id: {number}\nevent: {type}\ndata: {data}\n\n"
+        return f"id: {number}\nevent: {type}\ndata: {data}\n\n"

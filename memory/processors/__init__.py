@@ -14,11 +14,12 @@ from memory.processors.base import (
     TurnEnd,
     abort,
 )
+from memory.processors.calls import Turn
 from memory.processors.chain import Chain
 from memory.processors.compat.processor import ProviderHistoryCompat
 from memory.processors.compat.rule import CompatRule
 from memory.processors.history import MessageHistory
-from memory.processors.loop import Turn, run_turn
+from memory.processors.loop import run_turn
 from memory.processors.retry import (
     ErrorMatcher,
     StreamErrorRetryProcessor,

@@ -1,6 +1,7 @@
 """What a processor is: an object with an id, a name and any of five hooks.
 
-    process_input(args)          once per run, before the first call; edits the list
+    process_input(args)          before the first call; edits the list. Asked again, with the same state, where a run
+                                 is taken up after a wait or a report
     process_input_step(args)     before every call
     process_llm_request(args)    the converted prompt, just before the call; for this call only
     process_output_result(args)  once, after the run

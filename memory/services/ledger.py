@@ -18,7 +18,8 @@ from memory.errors import ProviderError
 from memory.messages.stored import StoredMessage, write_json
 from memory.models import Attempt, Run, Thread
 from memory.processors import Turn
-from memory.processors.loop import AttemptRecord, Call, TurnLoop
+from memory.processors.calls import AttemptRecord, Call
+from memory.processors.loop import TurnLoop
 from memory.providers.http import headers_for, url_for
 from memory.services.feed import Feed, write_events
 from memory.services.preview import placed

@@ -17,10 +17,10 @@ from memory.messages.prompt import prompt_to_json
 from memory.messages.stored import StoredMessage, check_content
 from memory.models import Agent
 from memory.processors import Chain, MemoryStorage, PromptResult
+from memory.processors.calls import Call
 from memory.processors.chain import StepSettings
 from memory.processors.changes import Finding, Placed, place_changes
 from memory.processors.compat.catalogue import FAMILIES
-from memory.processors.loop import Call
 from memory.providers import wire_module
 from memory.providers.http import headers_for, url_for
 from memory.providers.wire import Encoded, Settings, Tool

@@ -21,7 +21,7 @@ from memory.messages.lists import MessageList
 from memory.messages.prompt import Part, ToolCall
 from memory.messages.stored import write_json
 from memory.models import Attempt, Run
-from memory.processors.loop import Call
+from memory.processors.calls import Call
 from memory.providers.http import Exchange
 from memory.providers.wire import Usage
 from memory.services.calls import Answer, ProviderModel

@@ -29,7 +29,7 @@ from django.utils import timezone
 from memory import queue
 from memory.errors import Busy
 from memory.models import Job, Run
-from memory.processors.loop import Call, Pause
+from memory.processors.calls import Call, Pause
 from memory.providers.http import Connection, Stream
 from memory.services.feed import close_feed, open_feed, writer
 from memory.services.streams import release_connection

@@ -44,7 +44,7 @@ from memory.services.runner import (
 from memory.services.runner import (
     RUN_TASK as RUN_TASK,
 )
-from memory.services.streams import wait_until_over
+from memory.services.streams import give_place, take_place, wait_until_over
 from memory.services.turns import RunTurn
 from memory.statements import insert_row
 from memory.store import claim_thread, id_problem, insert_thread, thread_id_problem
@@ -99,8 +99,12 @@ def generate(caller: Principal, agent_id: str, request: GenerateRequest, *, wait
         if run.status == "running":
             execute(run, wait=_sleep if wait is None else wait)
     else:
-        run = _start(caller, agent, request, is_streamed=False)
-        wait_until_over(run.id)
+        take_place()
+        try:
+            run = _start(caller, agent, request, is_streamed=False)
+            wait_until_over(run.id)
+        finally:
+            give_place()
     return result_of(run.id)
 
 

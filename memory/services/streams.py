@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 
+from django.conf import settings
 from django.db import connection
 
+from memory.errors import Busy
 from memory.models import Run, RunEvent
 from memory.services.feed import Feed, Told, feed_of
 
@@ -17,7 +20,7 @@ LAST = "finished"
 _BATCH = 500
 
 
-def read_events(run_id: str, *, after: int = 0) -> Iterator[Told | None]:
+def read_events(run_id: str, *, after: int = 0) -> Generator[Told | None, None, None]:
     """`(number, type, JSON text)` of each event behind `after`, until the run has ended; None now and then as a sign
     of life. Holds no database connection while it waits."""
     beat_at = time.monotonic()
@@ -64,6 +67,47 @@ def _from_feed(feed: Feed, after: int) -> Iterator[Told | None]:
             return
         else:
             yield None
+
+
+class Reading:
+    """A run's events for one reader, who has a place in this process. Raises Busy when there is none."""
+
+    def __init__(self, run_id: str, *, after: int = 0) -> None:
+        take_place()
+        self._events = read_events(run_id, after=after)
+        self._has_place = True
+
+    def __iter__(self) -> Iterator[Told | None]:
+        return self
+
+    def __next__(self) -> Told | None:
+        return next(self._events)
+
+    def close(self) -> None:
+        """Give the place back."""
+        self._events.close()
+        if self._has_place:
+            self._has_place = False
+            give_place()
+
+
+_places = threading.Lock()
+_taken = 0
+
+
+def take_place() -> None:
+    """Become one of those who wait in this process. Raises Busy."""
+    global _taken
+    with _places:
+        if _taken >= settings.COMPAT_ADMIN_MAX_READERS:
+            raise Busy(f"{_taken} callers wait or read events here already; try again in a moment")
+        _taken += 1
+
+
+def give_place() -> None:
+    global _taken
+    with _places:
+        _taken -= 1
 
 
 def wait_until_over(run_id: str) -> None:

@@ -32,7 +32,8 @@ from memory.messages.names import ModelRef
 from memory.messages.stored import write_json
 from memory.models import Agent, Run
 from memory.processors import Chain, Switches
-from memory.processors.loop import Call, Model, Pause, TurnLoop
+from memory.processors.calls import Call, Model, Pause
+from memory.processors.loop import TurnLoop
 from memory.providers.http import Connection
 from memory.providers.wire import Settings
 from memory.services.calls import ProviderModel, chain_for, settings_for

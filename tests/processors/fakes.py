@@ -9,7 +9,7 @@ import msgspec
 from memory.errors import ProviderError
 from memory.messages.prompt import Part, Prompt, Text, ToolCall, prompt_to_json
 from memory.processors import Chain, MessageList, ModelRef, PromptResult, Turn, run_turn
-from memory.processors.loop import AttemptRecord
+from memory.processors.calls import AttemptRecord
 from tests.messages.build import NOW, make_list, user
 
 BAD_ID = "messages.1.content.0.tool_use.id: String should match pattern '^[a-zA-Z0-9_-]+$'"

@@ -14,7 +14,7 @@ import pytest
 from django.db import connection
 from django.utils import timezone
 
-from memory.errors import Conflict, RunCancelled
+from memory.errors import Busy, Conflict, RunCancelled
 from memory.models import Attempt, Job, Message, Run, RunEvent, Thread
 from memory.sandbox import Sandbox
 from memory.services import agents, runs, streams
@@ -343,3 +343,36 @@ class TestBackground:
         settings.COMPAT_ADMIN_ROLE = "worker"
         runs.run_job(Job.objects.get().id)
         assert read(run.id)[-1][2] == {"status": "succeeded"}
+
+
+class TestReaders:
+    def test_get_a_sign_of_life_while_nothing_happens(self, sandbox: Sandbox, monkeypatch: pytest.MonkeyPatch) -> None:
+        run = park(sandbox)
+        monkeypatch.setattr(streams, "HEARTBEAT_S", 0.01)
+        events = streams.read_events(run.id)
+        assert None in [next(events) for _ in range(6)]
+        events.close()
+
+    def test_are_no_more_than_the_process_takes(self, sandbox: Sandbox, settings: Any) -> None:
+        settings.COMPAT_ADMIN_MAX_READERS = 1
+        run = start()
+        first = streams.Reading(run.id)
+        with pytest.raises(Busy):
+            streams.Reading(run.id)
+        first.close()
+        first.close()
+        second = streams.Reading(run.id)
+        assert list(second)[-1][1] == "finished"
+        second.close()
+
+    def test_go_on_where_they_were_whoever_has_the_run(self, sandbox: Sandbox) -> None:
+        run = park(sandbox)
+        seen = events_until(run.id, "attempt")
+        feed = feed_of(run.id)
+        assert feed is not None
+        told, _ = feed.after(0, 0)
+        rows = list(RunEvent.objects.filter(run=run.id).order_by("seq").values_list("seq", "type"))
+        assert [(number, type) for number, type, _ in seen] == rows
+        assert told is None  # What was told before the process had the run is in the rows only.
+        runs.cancel_run(caller(), run.id)
+        assert [number for number, _, _ in read(run.id, after=seen[-1][0])] == [seen[-1][0] + 1]
