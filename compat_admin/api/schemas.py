@@ -95,6 +95,7 @@ class NewAgent(Struct, frozen=True, forbid_unknown_fields=True):
     max_processor_retries: int | UnsetType | None = UNSET
     model_max_retries: int | UnsetType = UNSET
     fallback_models: list[str] | UnsetType = UNSET
+    capture: Literal["full", "changes", "off"] | UnsetType = UNSET
 
 
 class AgentChange(Struct, frozen=True, forbid_unknown_fields=True):
@@ -113,6 +114,7 @@ class AgentChange(Struct, frozen=True, forbid_unknown_fields=True):
     max_processor_retries: int | UnsetType | None = UNSET
     model_max_retries: int | UnsetType = UNSET
     fallback_models: list[str] | UnsetType = UNSET
+    capture: Literal["full", "changes", "off"] | UnsetType = UNSET
 
 
 class AgentItem(Struct, frozen=True):
@@ -131,6 +133,7 @@ class AgentItem(Struct, frozen=True):
     max_processor_retries: int | None
     model_max_retries: int
     fallback_models: list[str]
+    capture: str
     created_at: datetime
     updated_at: datetime
     worst_case: str
@@ -400,12 +403,14 @@ class CancelledRun(Struct, frozen=True):
 
 
 class SentRequest(Struct, frozen=True):
-    """What an attempt sent; `body` holds the very bytes, null where none were kept."""
+    """What an attempt sent; `body` holds the very bytes, null where none were kept. `problem` says why, where these are
+    not the bytes of the hash."""
 
     headers: JsonObject
     body: Raw
     size_bytes: int
     sha256: str
+    problem: str
 
 
 class SeenResponse(Struct, frozen=True):
@@ -445,10 +450,11 @@ class AttemptAnswer(Struct, frozen=True):
 
 
 class RunAnswer(RunItem, frozen=True):
-    """A run with its input and its attempts in order."""
+    """A run with its input and its attempts in order. `removed_at`: when its bodies and events were removed."""
 
     input: Raw
     settings: Raw
     message_ids: list[str]
     rules_hash: str
+    removed_at: datetime | None
     attempts: list[AttemptAnswer]

@@ -119,7 +119,8 @@ def run_page(request: OperatorRequest, run_id: str) -> HttpResponse:
     chosen = _chosen(request.GET.get("attempt", ""), tries)
     sent = came = None
     if chosen is not None:
-        sent, came = (_body(body) for body in queries.attempt_bodies(run_id, chosen.item.number))
+        bodies = queries.attempt_bodies(run_id, chosen.item.number)
+        sent, came = _body(bodies.sent.content), _body(bodies.came)
     title = Thread.objects.filter(id=detail.run.thread_id).values_list("title", flat=True).first()
     last_changes = _json_list(detail.attempts[-1].changes) if detail.attempts else []
     context = {
@@ -151,8 +152,9 @@ def body_file(request: OperatorRequest, run_id: str, number: int, which: str) ->
     run = run_for(caller(request), run_id)
     if which not in ("request", "response"):
         raise NotFound("no such body")
-    sent, came = queries.attempt_bodies(run.id, number)
-    return plain_file(sent if which == "request" else came, filename=f"{run.id}-{number}-{which}.txt", save=True)
+    bodies = queries.attempt_bodies(run.id, number)
+    content = bodies.sent.content if which == "request" else bodies.came
+    return plain_file(content, filename=f"{run.id}-{number}-{which}.txt", save=True)
 
 
 def run_again(request: OperatorRequest, run_id: str) -> HttpResponse:

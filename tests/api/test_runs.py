@@ -103,6 +103,7 @@ class TestRun:
             "body": {"model": "m", "n": HUGE},
             "size_bytes": len(sent),
             "sha256": hashlib.sha256(sent).hexdigest(),
+            "problem": "",
         }
         assert first["response"] == {
             "headers": {"server": "proxy"},
