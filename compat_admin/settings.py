@@ -195,6 +195,11 @@ CELERY_BEAT_SCHEDULE = {
         "schedule": 10.0,
         "options": {"expires": 10},  # While no worker is there, only the newest waits.
     },
+    "remove-expired-bodies": {
+        "task": "memory.remove_expired_bodies",
+        "schedule": 3600.0,
+        "options": {"expires": 3600},
+    },
 }
 
 # Logs
@@ -219,6 +224,9 @@ COMPAT_ADMIN_OWN_CALL_LEASE_S = env.integer("COMPAT_ADMIN_OWN_CALL_LEASE_S", 900
 
 # A run whose process has not renewed its lease for this long is closed as interrupted.
 COMPAT_ADMIN_RUN_LEASE_S = env.integer("COMPAT_ADMIN_RUN_LEASE_S", 30, minimum=5, maximum=3600)
+# Days for which bodies, details and events of runs are kept; 0 keeps them for good. What was called and decided stays.
+COMPAT_ADMIN_KEEP_FAILED_DAYS = env.integer("COMPAT_ADMIN_KEEP_FAILED_DAYS", 30, minimum=0, maximum=36_500)
+COMPAT_ADMIN_KEEP_ANSWERED_DAYS = env.integer("COMPAT_ADMIN_KEEP_ANSWERED_DAYS", 7, minimum=0, maximum=36_500)
 # How long a provider may stay silent.
 COMPAT_ADMIN_PROVIDER_TIMEOUT_S = env.seconds("COMPAT_ADMIN_PROVIDER_TIMEOUT_S", 300, minimum=1, maximum=3600)
 COMPAT_ADMIN_MAX_BODY_BYTES = env.integer(

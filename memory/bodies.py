@@ -135,15 +135,15 @@ def load(keys: Iterable[bytes]) -> Known:
     return known
 
 
-def renew(records: Iterable[bytes], *, older_than: date) -> int:
-    """Make young what these records are made of and is older than a day; how many fragments. In a transaction."""
+def renew(records: Iterable[bytes], *, today: date, older_than: date) -> int:
+    """Make young what these records are made of and is older than that day; how many fragments."""
     known = load(key for record in records for key in keys_of_record(record))
     count = 0
     for batch in _batches(sorted(known)):
         with transaction.atomic(), connection.cursor() as cursor:
             cursor.execute(
                 f"UPDATE memory_fragment SET used_on = %s WHERE used_on < %s AND key IN ({_marks(batch)})",
-                [_day(timezone.now().date()), _day(older_than), *batch],
+                [_day(today), _day(older_than), *batch],
             )
             count += cursor.rowcount
     return count

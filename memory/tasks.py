@@ -5,7 +5,7 @@ from __future__ import annotations
 from celery import shared_task
 from django.db import close_old_connections
 
-from memory.services import runs
+from memory.services import retention, runs
 
 
 @shared_task(name="memory.close_expired_runs")
@@ -21,3 +21,10 @@ def run_in_background(job_id: str) -> None:
     """Answer a queued turn."""
     close_old_connections()
     runs.run_job(job_id)
+
+
+@shared_task(name="memory.remove_expired_bodies")
+def remove_expired_bodies() -> None:
+    """Remove what runs have kept for as long as they are to."""
+    close_old_connections()
+    retention.remove_expired()
