@@ -23,6 +23,7 @@ _NODE_MOST = 64
 _TOP_MOST = 8
 _LITERAL_MOST = 256
 _ELEMENTS_LEAST = 64
+_AFTER = b",]"
 
 RAW, PACKED, NODE = 0, 1, 2
 """Kinds of rows: bytes as they are, bytes packed by zlib, names of other fragments."""
@@ -67,13 +68,14 @@ def pieces(body: bytes) -> list[bytes | list[bytes]]:
     out: list[bytes | list[bytes]] = []
     done = at = 0
     for value in _values(body):
-        start = body.find(value, at)
-        if start < 0 or len(value) < _ELEMENTS_LEAST:
+        size = len(value)
+        start = _place(body, value, at) if size >= _ELEMENTS_LEAST else -1
+        if start < 0:
             continue
-        at = start + len(value)
-        elements = _elements(value)
+        at = start + size
+        elements = _elements(body, start, value)
         if elements is None:
-            out += [*_rest(body[done:start]), [value]]
+            out += [*_rest(body[done:start]), [body[start:at]]]
             done = at
         else:
             out += [*_rest(body[done : start + 1]), elements]
@@ -83,25 +85,44 @@ def pieces(body: bytes) -> list[bytes | list[bytes]]:
     return [*out, *_rest(body[done:])]
 
 
-def _values(body: bytes) -> list[bytes]:
+def _values(body: bytes) -> list[memoryview]:
+    """The values of the body's top-level keys, or the body itself where it is a list; views, as they may be large."""
     try:
         if body[:1] == b"[":
-            return [body]
-        return [bytes(value) for value in msgspec.json.decode(body, type=dict[str, Raw]).values()]
+            return [memoryview(body)]
+        return [memoryview(value) for value in msgspec.json.decode(body, type=dict[str, Raw]).values()]
     except (msgspec.DecodeError, UnicodeError, RecursionError):
         return []
 
 
-def _elements(value: bytes) -> list[bytes] | None:
+def _place(body: bytes, value: memoryview, at: int) -> int:
+    """Where the value begins. By its own begin first: to look for something so long at once takes long."""
+    begin = bytes(value[:_ELEMENTS_LEAST])
+    start = body.find(begin, at)
+    while start >= 0 and not body.startswith(value, start):
+        start = body.find(begin, start + 1)
+    return start
+
+
+def _elements(body: bytes, start: int, value: memoryview) -> list[bytes] | None:
     """The elements of a list that has nothing but commas between them, where they are worth a name each."""
-    if value[:1] != b"[":
+    if body[start : start + 1] != b"[":
         return None
     try:
         found = [bytes(element) for element in msgspec.json.decode(value, type=list[Raw])]
     except (msgspec.DecodeError, UnicodeError, RecursionError):
         return None
-    is_worth_it = len(value) >= _ELEMENTS_LEAST * len(found) and found
-    return found if is_worth_it and b"[%b]" % b",".join(found) == value else None
+    if not found or len(value) < _ELEMENTS_LEAST * len(found):
+        return None
+    at = start
+    for element in found:
+        at += 1
+        if not body.startswith(element, at):
+            return None
+        at += len(element)
+        if body[at] not in _AFTER:
+            return None
+    return found if at == start + len(value) - 1 else None
 
 
 def _rest(between: bytes) -> list[bytes | list[bytes]]:
