@@ -12,6 +12,8 @@ from __future__ import annotations
 import hashlib
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
+from difflib import SequenceMatcher
+from itertools import zip_longest
 
 import msgspec
 from msgspec import Raw, Struct
@@ -206,3 +208,66 @@ def pack(content: bytes) -> tuple[int, bytes]:
     """Kind and bytes of a content's row: packed where that makes it smaller."""
     packed = zlib.compress(content, 6 if len(content) < 64 * 1024 else 1)
     return (PACKED, packed) if len(packed) < len(content) else (RAW, content)
+
+
+# Two bodies beside each other
+
+
+class Difference(Struct, frozen=True):
+    """A piece that another body has otherwise: its place, what was there, and what is; None where there is nothing."""
+
+    place: str
+    before: bytes | None
+    after: bytes | None
+
+
+def named_pieces(body: bytes) -> list[tuple[str, bytes]]:
+    """The values of the top-level keys, and of long lists among them the elements: `messages[3]`."""
+    out: list[tuple[str, bytes]] = []
+    try:
+        found = msgspec.json.decode(body, type=dict[str, Raw])
+        for key, value in found.items():
+            text = bytes(value)
+            if text[:1] == b"[" and len(text) > 2:
+                elements = msgspec.json.decode(text, type=list[Raw])
+                out += [(f"{key}[{i}]", bytes(element)) for i, element in enumerate(elements)]
+            else:
+                out.append((key, text))
+    except (msgspec.DecodeError, UnicodeError, RecursionError):
+        return [("", body)]
+    return out
+
+
+def differences(before: bytes, after: bytes) -> list[Difference]:
+    """What differs between two bodies, piece by piece, in order."""
+    old, new = named_pieces(before), named_pieces(after)
+    start = 0
+    while start < min(len(old), len(new)) and old[start] == new[start]:
+        start += 1
+    end = 0
+    most = min(len(old), len(new)) - start
+    while end < most and old[-1 - end][1] == new[-1 - end][1] and _key(old[-1 - end]) == _key(new[-1 - end]):
+        end += 1
+    middle = old[start : len(old) - end], new[start : len(new) - end]
+    out: list[Difference] = []
+    # Names of elements move when one goes: they are told apart by what they hold, and by their list.
+    ids = [[(_key(piece), piece[1]) for piece in side] for side in middle]
+    for tag, i, i_end, j, j_end in SequenceMatcher(None, ids[0], ids[1], autojunk=False).get_opcodes():
+        if tag == "equal":
+            continue
+        gone, come = middle[0][i:i_end], middle[1][j:j_end]
+        for was, now in zip_longest(gone, come):
+            place = (now or was)[0]
+            out.append(Difference(place, was[1] if was else None, now[1] if now else None))
+    return out
+
+
+def first_difference(before: bytes, after: bytes) -> tuple[str, int]:
+    """In which piece two bodies first differ, and at which byte."""
+    at = next((i for i, (one, other) in enumerate(zip(before, after, strict=False)) if one != other), None)
+    found = differences(before, after)
+    return found[0].place if found else "", min(len(before), len(after)) if at is None else at
+
+
+def _key(piece: tuple[str, bytes]) -> str:
+    return piece[0].partition("[")[0]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from django.http import HttpResponse
 from msgspec import UNSET, structs
 from ninja import Router
 
@@ -19,12 +20,13 @@ from compat_admin.api.schemas import (
     ReplyReport,
     ReportAnswer,
     RunAnswer,
+    RunBundle,
     SeenResponse,
     SentRequest,
 )
 from memory import queries
 from memory.queries import AttemptBodies, AttemptItem, Page, RunItem
-from memory.services import reports, runs
+from memory.services import bundles, reports, runs
 
 router = Router(tags=["runs"])
 
@@ -58,6 +60,14 @@ def read_run(request: ApiRequest, run_id: str) -> RunAnswer:
         removed_at=detail.removed_at,
         attempts=[_attempt(item, bodies[item.number]) for item in detail.attempts],
     )
+
+
+@router.get("/runs/{run_id}/bundle", auth=READ, **documents(RunBundle))
+def read_bundle(request: ApiRequest, run_id: str) -> HttpResponse:
+    """A run as one file, without any key: for `manage.py replay`, or for a colleague. See docs/bundles.md."""
+    response = HttpResponse(bundles.bundle_of(request.auth, run_id), content_type="application/json")
+    response["Content-Disposition"] = f'attachment; filename="{run_id}.json"'
+    return response
 
 
 @router.post("/runs/{run_id}/cancel", auth=RUN, **documents(CancelledRun))

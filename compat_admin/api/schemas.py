@@ -458,3 +458,17 @@ class RunAnswer(RunItem, frozen=True):
     rules_hash: str
     removed_at: datetime | None
     attempts: list[AttemptAnswer]
+
+
+class RunBundle(Struct, frozen=True):
+    """A run as one file, described in docs/bundles.md. `missing` says in words what was not to be had."""
+
+    format: Literal["compat-admin-run"]
+    version: int
+    made_at: datetime
+    run: JsonObject
+    agent: JsonObject | None
+    rules: dict[str, dict[str, str]]
+    messages: list[JsonObject]
+    attempts: list[JsonObject]
+    missing: list[str]

@@ -25,6 +25,7 @@ from memory.errors import Conflict, InvalidInput, NotFound
 from memory.messages.stored import decode_json
 from memory.models import Thread
 from memory.queries import AttemptItem, RunDetail, RunItem
+from memory.services import bundles
 from memory.services import runs as service
 
 PER_PAGE = 40
@@ -155,6 +156,13 @@ def body_file(request: OperatorRequest, run_id: str, number: int, which: str) ->
     bodies = queries.attempt_bodies(run.id, number)
     content = bodies.sent.content if which == "request" else bodies.came
     return plain_file(content, filename=f"{run.id}-{number}-{which}.txt", save=True)
+
+
+def bundle_file(request: OperatorRequest, run_id: str) -> HttpResponse:
+    """The run as one file, for `manage.py replay` and for whoever is to look at it."""
+    run = run_for(caller(request), run_id)
+    content = bundles.bundle_of(caller(request), run.id)
+    return plain_file(content, filename=f"{run.id}.json", content_type="application/json", save=True)
 
 
 def run_again(request: OperatorRequest, run_id: str) -> HttpResponse:

@@ -35,6 +35,7 @@ urlpatterns = [
     page("runs/<str:run_id>/", runs.run_page, "run"),
     page("runs/<str:run_id>/again/", runs.run_again, "run-again", methods=FORM),
     page("runs/<str:run_id>/cancel/", runs.cancel, "run-cancel", methods=FORM),
+    page("runs/<str:run_id>/bundle/", runs.bundle_file, "run-bundle"),
     page("runs/<str:run_id>/attempts/<int:number>/<str:which>/", runs.body_file, "attempt-body"),
     page("agents/", agents.agent_list, "agents"),
 ]
