@@ -14,6 +14,7 @@ import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from difflib import SequenceMatcher
 from itertools import zip_longest
+from typing import Any
 
 import msgspec
 from msgspec import Raw, Struct
@@ -26,6 +27,7 @@ _TOP_MOST = 8
 _LITERAL_MOST = 256
 _ELEMENTS_LEAST = 64
 _AFTER = b",]"
+_PAIRS_MOST = 250_000  # beyond, pieces are compared in order: to match each with each takes too long
 
 RAW, PACKED, NODE = 0, 1, 2
 """Kinds of rows: bytes as they are, bytes packed by zlib, names of other fragments."""
@@ -248,18 +250,26 @@ def differences(before: bytes, after: bytes) -> list[Difference]:
     most = min(len(old), len(new)) - start
     while end < most and old[-1 - end][1] == new[-1 - end][1] and _key(old[-1 - end]) == _key(new[-1 - end]):
         end += 1
-    middle = old[start : len(old) - end], new[start : len(new) - end]
-    out: list[Difference] = []
+    return [
+        Difference((now or was)[0], was[1] if was else None, now[1] if now else None)
+        for was, now in _pairs(old[start : len(old) - end], new[start : len(new) - end])
+        if was is None or now is None or was[1] != now[1]
+    ]
+
+
+_Named = tuple[str, bytes]
+
+
+def _pairs(old: list[_Named], new: list[_Named]) -> Iterator[tuple[Any, Any]]:
+    """What became what; one that has no counterpart stands beside None."""
+    if len(old) * len(new) > _PAIRS_MOST:
+        yield from zip_longest(old, new)
+        return
     # Names of elements move when one goes: they are told apart by what they hold, and by their list.
-    ids = [[(_key(piece), piece[1]) for piece in side] for side in middle]
+    ids = [[(_key(piece), piece[1]) for piece in side] for side in (old, new)]
     for tag, i, i_end, j, j_end in SequenceMatcher(None, ids[0], ids[1], autojunk=False).get_opcodes():
-        if tag == "equal":
-            continue
-        gone, come = middle[0][i:i_end], middle[1][j:j_end]
-        for was, now in zip_longest(gone, come):
-            place = (now or was)[0]
-            out.append(Difference(place, was[1] if was else None, now[1] if now else None))
-    return out
+        if tag != "equal":
+            yield from zip_longest(old[i:i_end], new[j:j_end])
 
 
 def first_difference(before: bytes, after: bytes) -> tuple[str, int]:

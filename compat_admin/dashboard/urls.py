@@ -38,4 +38,5 @@ urlpatterns = [
     page("runs/<str:run_id>/bundle/", runs.bundle_file, "run-bundle"),
     page("runs/<str:run_id>/attempts/<int:number>/<str:which>/", runs.body_file, "attempt-body"),
     page("agents/", agents.agent_list, "agents"),
+    page("agents/<str:agent_id>/capture/", agents.capture, "agent-capture", methods=FORM),
 ]

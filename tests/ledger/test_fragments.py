@@ -8,7 +8,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memory.fragments import NODE, Cut, cut, pack, parts_of_record, pieces, put_together
+from memory.fragments import (
+    NODE,
+    Cut,
+    cut,
+    differences,
+    first_difference,
+    pack,
+    parts_of_record,
+    pieces,
+    put_together,
+)
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(max_size=80),
@@ -127,3 +137,44 @@ class TestGrowth:
         made = cut(body_of(messages(5)))
         kinds = [type(part) for part in parts_of_record(made.record)]
         assert kinds == [bytes, tuple, bytes]
+
+
+class TestDifferences:
+    def test_name_the_message_that_changed(self) -> None:
+        listed = messages(30)
+        other = [*listed[:12], {"role": "user", "content": "another"}, *listed[13:]]
+        (found,) = differences(body_of(listed), body_of(other))
+        assert found.place == "messages[12]"
+        assert json.loads(found.before or b"") == listed[12]
+        assert json.loads(found.after or b"") == other[12]
+
+    def test_tell_one_left_out_from_all_that_moved_up(self) -> None:
+        listed = messages(30)
+        (found,) = differences(body_of(listed), body_of([*listed[:5], *listed[6:]]))
+        assert (found.place, found.after) == ("messages[5]", None)
+
+    def test_see_what_stands_beside_the_messages(self) -> None:
+        one, other = body_of(messages(4), top_p=1), body_of(messages(4), system="be kind")
+        (found,) = differences(one, other)
+        assert (found.place, found.before, found.after) == ("system", b"1", b'"be kind"')
+
+    @given(st.dictionaries(st.sampled_from(("messages", "system", "tools")), JSON, max_size=3))
+    def test_there_are_none_of_a_body_to_itself(self, request: dict[str, Any]) -> None:
+        body = json.dumps(request).encode()
+        assert differences(body, body) == []
+
+    def test_many_of_the_same_are_compared_in_order(self) -> None:
+        one = body_of([{"role": "user", "content": "same"}] * 3000)
+        other = body_of([{"role": "user", "content": "else"}, *[{"role": "user", "content": "same"}] * 2999, {}])
+        assert [d.place for d in differences(one, other)] == ["messages[0]", "messages[3000]"]
+
+    @pytest.mark.parametrize(
+        ("before", "after", "expected"),
+        [
+            (b'{"a":1}', b'{"a":2}', ("a", 5)),
+            (b"not json", b"not jsom", ("", 7)),
+            (b'{"a":1}', b'{"a":1} ', ("", 7)),
+        ],
+    )
+    def test_begin_at_a_byte(self, before: bytes, after: bytes, expected: tuple[str, int]) -> None:
+        assert first_difference(before, after) == expected
