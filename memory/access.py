@@ -6,6 +6,7 @@ from memory.errors import Forbidden, NotFound
 from memory.models import Agent, Run, Thread
 from memory.principal import Principal as Principal
 from memory.principal import can_be_looked_up
+from memory.statements import load_row
 
 
 def operator(username: str) -> Principal:
@@ -21,7 +22,7 @@ def require(caller: Principal, scope: str) -> None:
 
 def thread_for(caller: Principal, thread_id: str) -> Thread:
     """The thread, if the caller may act for its resource. Raises NotFound."""
-    thread = Thread.objects.filter(id=thread_id).first() if can_be_looked_up(thread_id) else None
+    thread = load_row(Thread, thread_id) if can_be_looked_up(thread_id) else None
     if thread is None or not caller.may_act_for(thread.resource_id):
         raise NotFound("no such thread")
     return thread
@@ -29,7 +30,7 @@ def thread_for(caller: Principal, thread_id: str) -> Thread:
 
 def run_for(caller: Principal, run_id: str) -> Run:
     """The run, if the caller may act for its resource. Raises NotFound."""
-    run = Run.objects.filter(id=run_id).first() if can_be_looked_up(run_id) else None
+    run = load_row(Run, run_id) if can_be_looked_up(run_id) else None
     if run is None or not caller.may_act_for(run.resource_id):
         raise NotFound("no such run")
     return run
@@ -37,7 +38,7 @@ def run_for(caller: Principal, run_id: str) -> Run:
 
 def agent_for(caller: Principal, agent_id: str) -> Agent:
     """The agent; agents belong to no resource, so every caller sees them all. Raises NotFound."""
-    agent = Agent.objects.filter(id=agent_id).first() if can_be_looked_up(agent_id) else None
+    agent = load_row(Agent, agent_id) if can_be_looked_up(agent_id) else None
     if agent is None:
         raise NotFound("no such agent")
     return agent

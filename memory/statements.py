@@ -1,15 +1,32 @@
-"""Inserts and updates of one row whose SQL is made once, for what every turn does: the ORM builds it anew each time.
+"""Statements about one row whose SQL is made once, for what every turn does: the ORM builds it anew each time.
 
-Values are prepared by the model's own fields, so rows are the same as the ORM writes.
+Values are prepared and read by the model's own fields, so rows are the same as the ORM writes and reads.
 """
 
 from __future__ import annotations
 
 from functools import cache
-from typing import Any
+from typing import Any, TypeVar
 
-from django.db import connection
+from django.db import DEFAULT_DB_ALIAS, connection
 from django.db.models import Field, Model
+
+M = TypeVar("M", bound=Model)
+
+
+def load_row(model: type[M], key: str) -> M | None:
+    """The row with this primary key, or None."""
+    sql, names, columns = _select(model)
+    with connection.cursor() as cursor:
+        cursor.execute(sql, [key])
+        found = cursor.fetchone()
+    if found is None:
+        return None
+    values = list(found)
+    for at, column, converters in columns:
+        for convert in converters:
+            values[at] = convert(values[at], column, connection)
+    return model.from_db(DEFAULT_DB_ALIAS, names, values)
 
 
 def insert_row(row: Model) -> None:
@@ -30,6 +47,23 @@ def update_rows(model: type[Model], where: dict[str, Any], **values: Any) -> int
         cursor.execute(sql, prepared)
         count: int = cursor.rowcount
     return count
+
+
+@cache
+def _select(model: type[Model]) -> tuple[str, list[str], list[tuple[int, Any, list[Any]]]]:
+    """The statement, the names of what it gives, and the columns whose values have to be read."""
+    fields = model._meta.concrete_fields
+    table = model._meta.db_table
+    columns = []
+    for at, field in enumerate(fields):
+        column = field.get_col(table)
+        converters = [*connection.ops.get_db_converters(column), *column.get_db_converters(connection)]
+        if converters:
+            columns.append((at, column, converters))
+    assert model._meta.pk is not None
+    listed = ", ".join(f'"{field.column}"' for field in fields)
+    sql = f'SELECT {listed} FROM "{table}" WHERE "{model._meta.pk.column}" = %s'
+    return sql, [field.attname for field in fields], columns
 
 
 @cache

@@ -81,7 +81,7 @@ def make_run(thread: Thread, **fields: Any) -> Run:
         "status": "succeeded",
         "input": "[]",
     }
-    if fields.get("status") not in ("queued", "running", "waiting", "prepared"):
+    if fields.get("status") not in ("queued", "running", "waiting"):
         defaults["finished_at"] = timezone.now()
     return Run.objects.create(thread=thread, **{**defaults, **fields})
 

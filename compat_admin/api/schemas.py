@@ -388,7 +388,7 @@ class ReportAnswer(Struct, frozen=True):
 
 
 class QueuedRun(Struct, frozen=True):
-    """A turn that will be run. The same address is in the header `Location`."""
+    """A turn that will be run. Its address is in the header `Location`."""
 
     run_id: str
     thread_id: str | None

@@ -1,8 +1,8 @@
-"""One writer at a time, in the order in which they came.
+"""One writer at a time: a thread that has to wait is woken when it is its turn.
 
 SQLite has one writer. Left to itself, whoever finds it busy sleeps and tries again, so under load some wait for
-seconds while others pass them, and give up with "database is locked". Here the threads of a process wait in a queue;
-only other processes are left to SQLite.
+seconds while others pass them, and give up with "database is locked". Here the threads of a process wait for each
+other; only other processes are left to SQLite.
 """
 
 from __future__ import annotations

@@ -12,6 +12,7 @@ from memory.models import Provider
 from memory.providers import entry_for
 from memory.providers.http import Client, Connection, Timeouts
 from memory.services.keys import provider_key
+from memory.statements import load_row
 
 SANDBOX = "sandbox:"
 SANDBOX_KEY = "sandbox-takes-any-key"
@@ -34,7 +35,7 @@ def connection_for(provider: str, *, with_key: bool) -> Connection:
     no address, no sandbox to take the place of it, or no key.
     """
     entry = entry_for(provider)
-    row = Provider.objects.filter(id=provider).first()
+    row = load_row(Provider, provider)
     protocol = row.protocol if row else entry.protocol
     base_url = row.base_url if row else entry.base_url
     key_ref = row.key_ref if row else f"env:{entry.key_variable}" if entry.key_variable else ""

@@ -31,9 +31,11 @@ def close_expired_runs(*, now: datetime | None = None) -> int:
     at = now or timezone.now()
     expired = Run.objects.filter(finished_at=None, lease_until__lt=at)
     count = 0
-    for run_id in list(expired.values_list("id", flat=True)):
+    for run_id, owner in list(expired.values_list("id", "owner")):
         if not expired.filter(id=run_id).update(owner=OWNER, lease_until=lease(at)):
             continue
+        if owner == OWNER and runner().has(run_id):
+            continue  # It is on its way here, and was only late with its sign of life.
         run = Run.objects.select_related("agent").get(id=run_id)
         count += 1
         if run.due_at is not None and run.cancel_asked_at is None and may_run_here():

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Literal, cast, get_args
 
-from django.db import transaction
-from django.db.models import Q
+from django.db import connection, transaction
 from django.utils import timezone
 
 from memory import audit, store
@@ -80,10 +79,13 @@ def reset_rule(caller: Principal, name: str, *, provider: str | None = None, age
 
 def switches_for(provider: str, agent_id: str | None = None) -> dict[str, State]:
     """The switches in force for a call, by rule id; agent beats provider beats global. Rules without one are absent."""
-    wanted = Q(scope="global") | Q(scope="provider", scope_id=provider)
-    if agent_id is not None:
-        wanted |= Q(scope="agent", scope_id=agent_id)
-    rows = RuleSetting.objects.filter(wanted).values_list("scope", "rule", "state")
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "SELECT scope, rule, state FROM memory_rulesetting WHERE scope = 'global'"
+            " OR (scope = 'provider' AND scope_id = %s) OR (scope = 'agent' AND scope_id = %s)",
+            [provider, agent_id or ""],
+        )
+        rows = cursor.fetchall()
     by_width = sorted(rows, key=lambda row: _PRECEDENCE.index(row[0]))
     return {rule: cast(State, state) for _, rule, state in by_width}
 

@@ -16,7 +16,7 @@ import threading
 import time
 import uuid
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime, timedelta
 from functools import cache
@@ -31,7 +31,7 @@ from memory.errors import Busy
 from memory.models import Job, Run
 from memory.processors.calls import Call, Pause
 from memory.providers.http import Connection, Stream
-from memory.services.feed import close_feed, open_feed, writer
+from memory.services.feed import Told, close_feed, open_feed, writer
 from memory.services.streams import release_connection
 from memory.services.turns import RunTurn, feed_for, send
 from memory.store import claim_thread
@@ -79,8 +79,10 @@ class Runner:
     # Doors
 
     def enter(self, run_id: str) -> None:
-        """Take a place for a run that is about to be opened. Raises Busy when there is none."""
+        """Take a place for a run that is about to be opened. Raises Busy when there is none, or it has one."""
         with self._changed:
+            if run_id in self._going:
+                raise Busy("this process has this run already")
             if len(self._going) >= self.max_runs:
                 raise Busy(f"this process has {self.max_runs} runs going on; try again in a moment")
             self._going[run_id] = _Going(run_id)
@@ -95,14 +97,22 @@ class Runner:
         if following is not None:
             self.offer(following)
 
-    def start(self, run: Run, *, after: int | None = None, target: Connection | None = None) -> None:
+    def has(self, run_id: str) -> bool:
+        """Whether the run is on its way here."""
+        return run_id in self._going
+
+    def start(self, run: Run, *, told: Told | None = None, target: Connection | None = None) -> None:
         """Begin an open run, which has entered, in this thread; it goes on in others.
 
-        `after` is the number of its last event and `target` its connection, where the caller has just seen them.
+        `told` is its only event so far and `target` its connection, where the caller has just made them.
         """
         going = self._going[run.id]
         self._keep()
-        feed = feed_for(run) if after is None else open_feed(run.id, after=after)
+        if told is None:
+            feed = feed_for(run)
+        else:
+            feed = open_feed(run.id, after=told[0])
+            feed.tell([told])
         turn = RunTurn(run, signal=going.signal, feed=feed, target=target)
         self._step(going, lambda: self._send(going, turn, turn.next_call()))
 
@@ -151,7 +161,7 @@ class Runner:
             raise
 
     def _take(self, run_id: str) -> None:
-        if not Run.objects.filter(id=run_id, status="queued").exists():
+        if self.has(run_id) or not Run.objects.filter(id=run_id, status="queued").exists():
             return
         try:
             self.enter(run_id)
@@ -276,7 +286,7 @@ class Runner:
                         self.cancel(run_id)
                 if now - renewed_at >= settings.COMPAT_ADMIN_RUN_LEASE_S / 3:
                     renewed_at = now
-                    renew_leases()
+                    renew_leases(list(self._going))
             except DatabaseError:
                 log.exception("the leases of this process' runs could not be renewed")
             finally:
@@ -381,9 +391,13 @@ def lease(now: datetime) -> datetime:
     return now + timedelta(seconds=settings.COMPAT_ADMIN_RUN_LEASE_S)
 
 
-def renew_leases() -> int:
-    """Move the leases of this process' runs forward; how many there are."""
-    return Run.objects.filter(owner=OWNER, finished_at=None).update(lease_until=lease(timezone.now()))
+def renew_leases(run_ids: Sequence[str]) -> int:
+    """Move the leases of runs that this process is at forward; how many there are. Any other one is to expire."""
+    until = lease(timezone.now())
+    return sum(
+        Run.objects.filter(id__in=run_ids[at : at + 500], owner=OWNER, finished_at=None).update(lease_until=until)
+        for at in range(0, len(run_ids), 500)
+    )
 
 
 def cancelled_elsewhere() -> list[str]:

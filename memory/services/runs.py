@@ -46,11 +46,10 @@ from memory.services.runner import (
 )
 from memory.services.streams import give_place, take_place, wait_until_over
 from memory.services.turns import RunTurn
-from memory.statements import insert_row
+from memory.statements import insert_row, load_row
 from memory.store import claim_thread, id_problem, insert_thread, thread_id_problem
 
 ACTIVE = ("queued", "running")
-FIRST_EVENT = 1
 
 
 class GenerateRequest(Struct, frozen=True, kw_only=True):
@@ -138,7 +137,7 @@ def _start(caller: Principal, agent: Agent, request: GenerateRequest, *, is_stre
         runner().leave(run_id)
         raise
     if run.status == "running":
-        runner().start(run, after=FIRST_EVENT, target=target)
+        runner().start(run, told=_first_event(run), target=target)
     else:
         runner().leave(run_id)
     return run
@@ -355,9 +354,12 @@ def _write_opened(run: Run) -> None:
     insert_row(run)
     if run.status == "queued":
         Job.objects.create(id=job_id_of(run.id), kind="run", arguments={"run_id": run.id})
+    write_events(run.id, [_first_event(run)])
+
+
+def _first_event(run: Run) -> Told:
     type = "queued" if run.status == "queued" else "started"
-    told: Told = (FIRST_EVENT, type, write_json({"run_id": run.id, "thread_id": run.thread_id}))
-    write_events(run.id, [told])
+    return 1, type, write_json({"run_id": run.id, "thread_id": run.thread_id})
 
 
 def _busy(thread: Thread) -> Conflict:
@@ -397,7 +399,7 @@ def _place(caller: Principal, request: GenerateRequest) -> tuple[str, str, Threa
     thread_id = request.thread_id or f"thr_{uuid.uuid4().hex}"
     if problem := thread_id_problem(thread_id):
         raise InvalidInput(problem, field="thread_id")
-    thread = Thread.objects.filter(id=thread_id).first() if request.thread_id is not None else None
+    thread = load_row(Thread, thread_id) if request.thread_id is not None else None
     if thread is None:
         return thread_id, resource_id or thread_id, None
     if not caller.may_act_for(thread.resource_id):

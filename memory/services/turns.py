@@ -168,7 +168,7 @@ class RunTurn:
     def _break_off(self, error: Exception) -> None:
         """End the run after an error; what had come of an answer is saved."""
         loop = self.ledger.loop
-        if loop is not None:
+        if loop is not None and not loop.steps:  # After an answer it was an output hook that failed, and had its turn.
             try:
                 loop.break_off(error)
             except Tripwire as tripwire:

@@ -19,7 +19,7 @@ from memory.models import Attempt, Job, Message, Run, RunEvent, Thread
 from memory.sandbox import Sandbox
 from memory.services import agents, runs, streams
 from memory.services.feed import feed_of
-from memory.services.runner import OWNER, runner
+from memory.services.runner import OWNER, renew_leases, runner
 from memory.services.runs import GenerateRequest
 from tests.make import caller
 from tests.services.test_streams import read, text_of
@@ -345,6 +345,27 @@ class TestBackground:
         assert read(run.id)[-1][2] == {"status": "succeeded"}
 
 
+class TestLeases:
+    def test_a_run_that_was_only_late_goes_on(self, sandbox: Sandbox) -> None:
+        run = park(sandbox)
+        Run.objects.update(lease_until=timezone.now() - timedelta(seconds=1))
+        assert runs.close_expired_runs() == 0
+        row = Run.objects.get(id=run.id)
+        assert row.status == "running" and row.lease_until is not None and row.lease_until > timezone.now()
+
+    def test_are_renewed_for_runs_that_are_going_on_only(self, sandbox: Sandbox) -> None:
+        run = park(sandbox)
+        dropped = park(sandbox, thread_id="dropped")
+        runner().leave(dropped.id)
+        Run.objects.update(lease_until=timezone.now())
+        assert renew_leases(list(runner()._going)) == 1
+        now = timezone.now()
+        assert list(Run.objects.filter(lease_until__gt=now).values_list("id", flat=True)) == [run.id]
+        assert runs.close_expired_runs() == 1
+        assert runner().cancel(dropped.id)  # It is one of this process again.
+        assert read(dropped.id)[-1][2] == {"status": "cancelled"}
+
+
 class TestReaders:
     def test_get_a_sign_of_life_while_nothing_happens(self, sandbox: Sandbox, monkeypatch: pytest.MonkeyPatch) -> None:
         run = park(sandbox)
@@ -373,6 +394,6 @@ class TestReaders:
         told, _ = feed.after(0, 0)
         rows = list(RunEvent.objects.filter(run=run.id).order_by("seq").values_list("seq", "type"))
         assert [(number, type) for number, type, _ in seen] == rows
-        assert told is None  # What was told before the process had the run is in the rows only.
+        assert [(number, type) for number, type, _ in told or ()] == rows
         runs.cancel_run(caller(), run.id)
         assert [number for number, _, _ in read(run.id, after=seen[-1][0])] == [seen[-1][0] + 1]
