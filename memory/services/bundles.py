@@ -21,6 +21,7 @@ from memory.access import Principal, run_for
 from memory.errors import InvalidInput
 from memory.messages.stored import parts_of, timestamp, write_json
 from memory.models import Message, MessageVersion, Provider, Run
+from memory.providers.entries import ENTRIES
 from memory.queries import AttemptBodies, AttemptItem
 from memory.services.keys import provider_key
 from memory.services.ledger import SETUP_FIELDS, without_key
@@ -318,9 +319,10 @@ def _raw(text: str) -> Raw:
 def _without_keys(content: bytes) -> bytes:
     """The file without any key that a connection has now: whoever put one into a message did not mean to hand it on."""
     text = content.decode()
-    for key_ref in Provider.objects.values_list("key_ref", flat=True):
+    key_refs = {f"env:{entry.key_variable}" for entry in ENTRIES.values() if entry.key_variable}
+    for key_ref in key_refs.union(Provider.objects.exclude(key_ref="").values_list("key_ref", flat=True)):
         try:
-            text = without_key(text, provider_key(key_ref).strip()) if key_ref else text
+            text = without_key(text, provider_key(key_ref).strip())
         except InvalidInput:
             continue  # a key that is not there is in no file
     return text.encode()

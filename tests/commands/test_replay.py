@@ -11,13 +11,15 @@ from django.core.management import CommandError, call_command
 from memory.errors import InvalidInput, NotFound, RunFailed
 from memory.models import Agent, Attempt, Message, Provider, RuleSetting, Run, Thread
 from memory.sandbox import Sandbox
-from memory.services import agents, rules, runs
+from memory.services import agents, rules, runs, threads
 from memory.services.bundles import bundle_of, read_bundle
+from memory.services.reports import report_error, report_reply
 from memory.services.retention import remove_expired
 from memory.services.runs import GenerateRequest, generate
 from tests.make import add_messages, caller, make_thread, message, text, tool_call
 from tests.services.conftest import running_sandbox as running_sandbox
 from tests.services.conftest import sandbox as sandbox
+from tests.services.test_retention import after
 from tests.services.test_tool_steps import TOOLS, script_calls
 
 KEY = "sk-secret-0123456789abcdef"
@@ -87,8 +89,6 @@ class TestReplay:
 
     def test_needs_nothing_but_the_file(self, agent_id: str, sandbox: Sandbox, tmp_path: Path) -> None:
         content = bundle_of(caller(), repaired_run(agent_id, sandbox))
-        from memory.services import threads
-
         threads.delete_thread(caller(), Thread.objects.get())
         RuleSetting.objects.all().delete()
         Provider.objects.all().delete()
@@ -153,8 +153,6 @@ class TestReplay:
         assert code == 0, said
 
     def test_of_a_run_whose_caller_made_the_calls(self, agent_id: str, sandbox: Sandbox, tmp_path: Path) -> None:
-        from memory.services.reports import report_error, report_reply
-
         thread()
         made = runs.prepare(caller(), agent_id, GenerateRequest(messages="hello", thread_id="t-1"))
         report_error(caller(), made.run_id, status=529, body={"error": {"type": "overloaded_error"}})
@@ -197,8 +195,6 @@ class TestReplay:
             played(tmp_path, content)
 
     def test_refuses_one_whose_bodies_are_gone(self, agent_id: str, sandbox: Sandbox, tmp_path: Path) -> None:
-        from tests.services.test_retention import after
-
         run_id = repaired_run(agent_id, sandbox)
         remove_expired(now=after(8))
         content = bundle_of(caller(), run_id)
@@ -225,6 +221,13 @@ class TestBundle:
         assert "is [key] mine?" in content
         assert KEY not in content
         assert "LEDGER_TEST_KEY" not in content
+
+    def test_holds_no_key_of_a_provider_without_a_connection_of_its_own(
+        self, agent_id: str, sandbox: Sandbox, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setenv("OPENAI_API_KEY", KEY)
+        made = generate(caller(), agent_id, GenerateRequest(messages=f"is {KEY} mine?", thread_id="t-1"))
+        assert KEY not in bundle_of(caller(), made.run_id).decode()
 
     def test_is_of_the_callers_own_runs(self, agent_id: str, sandbox: Sandbox) -> None:
         run_id = repaired_run(agent_id, sandbox)
