@@ -23,6 +23,7 @@ _BATCH = 500
 def read_events(run_id: str, *, after: int = 0) -> Generator[Told | None, None, None]:
     """`(number, type, JSON text)` of each event behind `after`, until the run has ended; None now and then as a sign
     of life. Holds no database connection while it waits."""
+    release_connection()
     beat_at = time.monotonic()
     while True:
         feed = feed_of(run_id)

@@ -367,6 +367,14 @@ class TestLeases:
 
 
 class TestReaders:
+    def test_hold_no_connection_while_they_wait(self, sandbox: Sandbox) -> None:
+        run = park(sandbox)
+        assert Run.objects.get(id=run.id).status == "running" and connection.connection is not None
+        events = streams.read_events(run.id)
+        assert next(events) is not None
+        assert connection.connection is None
+        events.close()
+
     def test_get_a_sign_of_life_while_nothing_happens(self, sandbox: Sandbox, monkeypatch: pytest.MonkeyPatch) -> None:
         run = park(sandbox)
         monkeypatch.setattr(streams, "HEARTBEAT_S", 0.01)
