@@ -5,8 +5,9 @@
 
 The agent sends the whole thread with every turn. Counted are all rows that a turn writes for its run, its events, its
 attempts and fragments: on SQLite the bytes of their values, on PostgreSQL what the rows take there, compressed as they
-are. The bytes of new messages are those of their contents as they are stored. `stored as a whole` is what the same
-request bodies would take if each attempt held its own, packed. The goal is at most three times the new messages.
+are. The bytes of new messages are those of their contents as they are stored. Bodies `stored as a whole` are what the
+same requests would take if each attempt held its own, packed. The goal is at most three times the new messages. At the
+end: what keeping a request costs, which is done before the call.
 """
 
 from __future__ import annotations
@@ -120,19 +121,32 @@ def site_settings() -> Any:
     return settings
 
 
-def cutting(messages: int) -> None:
-    """How long it takes to cut a request and to name its pieces."""
+def keeping(messages: int) -> None:
+    """What it costs to keep a request that has grown by two messages, beside packing it as a whole."""
+    from django.db import transaction
+
     from bench.__main__ import TARGETS, whole
+    from memory import bodies
     from memory.fragments import cut
 
-    for target in TARGETS:
-        body = whole(make_rows(messages, clean=True), target)
-        times = []
-        for _ in range(15):
-            started = time.perf_counter()
-            cut(body)
-            times.append((time.perf_counter() - started) * 1000)
-        print(f"cut and hash, {target[1]}, {messages} messages, {len(body):,} bytes: {statistics.median(times):.2f} ms")
+    target, rounds = TARGETS[0], 15
+    rows = make_rows(messages + 2 * rounds, clean=True, seed=messages)
+    grown = [whole(rows[: messages + 2 * n], target) for n in range(rounds)]
+    times: dict[str, list[float]] = {"cut and hash": [], "look and write": [], "pack as a whole": []}
+    for n, body in enumerate(grown):
+        started = time.perf_counter()
+        made = cut(body)
+        at_cut = time.perf_counter()
+        with transaction.atomic():
+            bodies.keep(made)
+        at_kept = time.perf_counter()
+        zlib.compress(body, 1)
+        steps = (at_cut - started, at_kept - at_cut, time.perf_counter() - at_kept)
+        if n:  # The first one writes it all.
+            for name, seconds in zip(times, steps, strict=True):
+                times[name].append(seconds * 1000)
+    told = ", ".join(f"{name} {statistics.median(values):.2f} ms" for name, values in times.items())
+    print(f"{messages} messages, {len(grown[-1]):,} bytes: {told}")
 
 
 def main() -> None:
@@ -148,7 +162,7 @@ def main() -> None:
         for clean in (True, False):
             measure(options, clean=clean)
         for messages in (100, options.messages):
-            cutting(messages)
+            keeping(messages)
 
 
 if __name__ == "__main__":
