@@ -206,6 +206,11 @@ CELERY_BEAT_SCHEDULE = {
         "options": {"expires": 10},  # While no worker is there, only the newest waits.
     },
     "forget-old": {"task": "memory.forget_old", "schedule": 3600.0, "options": {"expires": 3600}},
+    "remove-expired-bodies": {
+        "task": "memory.remove_expired_bodies",
+        "schedule": 3600.0,
+        "options": {"expires": 3600},
+    },
 }
 
 # Logs
@@ -232,6 +237,9 @@ COMPAT_ADMIN_OWN_CALL_LEASE_S = env.integer("COMPAT_ADMIN_OWN_CALL_LEASE_S", 900
 COMPAT_ADMIN_RUN_LEASE_S = env.integer("COMPAT_ADMIN_RUN_LEASE_S", 30, minimum=5, maximum=3600)
 # A job whose worker has not renewed its lease for this long is given to another one.
 COMPAT_ADMIN_JOB_LEASE_S = env.integer("COMPAT_ADMIN_JOB_LEASE_S", 10, minimum=2, maximum=3600)
+# Days for which bodies, details and events of runs are kept; 0 keeps them for good. What was called and decided stays.
+COMPAT_ADMIN_KEEP_FAILED_DAYS = env.integer("COMPAT_ADMIN_KEEP_FAILED_DAYS", 30, minimum=0, maximum=36_500)
+COMPAT_ADMIN_KEEP_ANSWERED_DAYS = env.integer("COMPAT_ADMIN_KEEP_ANSWERED_DAYS", 7, minimum=0, maximum=36_500)
 # How long a provider may stay silent.
 COMPAT_ADMIN_PROVIDER_TIMEOUT_S = env.seconds("COMPAT_ADMIN_PROVIDER_TIMEOUT_S", 300, minimum=1, maximum=3600)
 # On the way to providers: a proxy in place of the environment's, and certificates in place of the usual ones.

@@ -115,6 +115,7 @@ class ProviderError(CompatAdminError):
     status (408, 409, 429, 5xx).
     `partial` is the reply that had come when a stream broke off.
     `request_id` is the provider's own. `response_body` is the text of the body, `response_headers` its headers.
+    `received` are the bytes of a stream that had come, where the failure came in one.
     """
 
     code = "provider_error"
@@ -146,6 +147,7 @@ class ProviderError(CompatAdminError):
         self.request_id = request_id
         self.error_code = error_code
         self.data = data
+        self.received = b""
 
 
 def retryable_status(status: int | None) -> bool:

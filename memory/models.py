@@ -29,6 +29,7 @@ class Agent(models.Model):
     max_steps = models.PositiveIntegerField(default=5)
     max_processor_retries = models.PositiveIntegerField(null=True, blank=True)
     model_max_retries = models.PositiveIntegerField(default=0)
+    capture = models.CharField(max_length=8, default="full", help_text="of its calls' bodies: full, changes or off")
     created_at = models.DateTimeField(default=timezone.now)
     updated_at = models.DateTimeField(default=timezone.now)
 
@@ -178,6 +179,7 @@ class Run(models.Model):
     lease_until = models.DateTimeField(null=True)
     created_at = models.DateTimeField(default=timezone.now)
     finished_at = models.DateTimeField(null=True)
+    removed_at = models.DateTimeField(null=True, help_text="when its bodies, details and events were removed")
 
     class Meta:
         indexes = [
@@ -191,6 +193,7 @@ class Run(models.Model):
                 fields=["error_class", "-created_at", "-id"], name="run_by_error", condition=~Q(error_class="")
             ),
             models.Index(fields=["-created_at", "-id"], name="run_with_retries", condition=Q(attempt_count__gt=1)),
+            models.Index(fields=["finished_at"], name="run_with_bodies", condition=Q(removed_at=None)),
         ]
 
     def __str__(self) -> str:
@@ -217,7 +220,8 @@ class Attempt(models.Model):
     """One call to a provider: the exact bytes sent, what was changed by which rule, what came, what was decided.
 
     It is written before the call, open, and completed once: answered, retry, fallback, give-up, cancelled,
-    interrupted or stopped.
+    interrupted or stopped. The database refuses every other change (`triggers`). The `…_record` columns say of which
+    fragments something is made (`fragments`); older rows hold the whole in the columns without that ending.
     """
 
     run = models.ForeignKey(Run, on_delete=models.CASCADE, related_name="attempts", db_index=False)
@@ -228,10 +232,14 @@ class Attempt(models.Model):
     url = models.CharField(max_length=600)
     request_headers = models.JSONField(default=dict)
     request_body = models.BinaryField(default=b"", help_text="zlib")
+    request_record = models.BinaryField(default=b"")
+    setup_record = models.BinaryField(default=b"", help_text="the agent and the rules that were in force")
     request_size = models.PositiveBigIntegerField(default=0)
     request_sha256 = models.CharField(max_length=64, default="")
     changes = models.TextField(default="[]")
     findings = models.TextField(default="[]")
+    changes_record = models.BinaryField(default=b"", help_text="where there are too many for a text")
+    findings_record = models.BinaryField(default=b"")
     status = models.PositiveIntegerField(null=True)
     response_headers = models.JSONField(default=dict)
     response_body = models.BinaryField(default=b"", help_text="zlib")
@@ -255,6 +263,18 @@ class Attempt(models.Model):
 
     def __str__(self) -> str:
         return f"{self.run_id} attempt {self.number}"
+
+
+class Fragment(models.Model):
+    """A piece of bodies, named by the SHA-256 of what it holds. `used_on` is about the day when it was last needed."""
+
+    key = models.BinaryField(primary_key=True)
+    kind = models.PositiveSmallIntegerField(help_text="0 as it is, 1 zlib, 2 the names of other fragments")
+    data = models.BinaryField()
+    used_on = models.DateField()
+
+    def __str__(self) -> str:
+        return bytes(self.key).hex()
 
 
 class RuleSetting(models.Model):

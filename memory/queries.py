@@ -18,7 +18,9 @@ from django.db.models.expressions import RawSQL
 from django.db.models.fields.json import KeyTransform
 from django.utils import timezone
 from msgspec import UNSET, Struct, UnsetType, structs
+from msgspec.structs import replace
 
+from memory import bodies
 from memory.errors import InvalidInput, NotFound
 from memory.models import Agent, ApiKey, Attempt, Job, Message, MessageVersion, RuleSetting, Run, Thread
 from memory.principal import Principal, can_be_looked_up
@@ -160,7 +162,7 @@ class MessageThen(Struct, frozen=True):
 
 
 class RunDetail(Struct, frozen=True):
-    """A run with its attempts. `input` and `settings` are JSON texts."""
+    """A run with its attempts. `input` and `settings` are JSON texts. At `removed_at` its bodies went."""
 
     run: RunItem
     input: str
@@ -169,6 +171,7 @@ class RunDetail(Struct, frozen=True):
     rules_hash: str
     is_own_call: bool
     due_at: datetime | None
+    removed_at: datetime | None
     attempts: list[AttemptItem]
 
 
@@ -452,6 +455,7 @@ def _versions(thread: Thread, message_id: str) -> QuerySet[MessageVersion]:
 def run_detail(caller: Principal, run_id: str) -> RunDetail:
     """A run the caller may see, with its attempts. Raises NotFound."""
     names = (*RunItem.__struct_fields__, "input", "settings", "message_ids", "rules_hash", "is_own_call", "due_at")
+    names += ("removed_at",)
     row: Any = _filtered(_scoped(Run.objects.all(), caller), id=run_id).values_list(*names).first()
     if row is None:
         raise NotFound("no such run")
@@ -462,7 +466,33 @@ def run_detail(caller: Principal, run_id: str) -> RunDetail:
 
 def attempts_of(run_id: str) -> list[AttemptItem]:
     """The attempts of a run, in order."""
-    return _structs(Attempt.objects.filter(run=run_id).order_by("number"), AttemptItem)
+    return _attempts(Attempt.objects.filter(run=run_id).order_by("number"))
+
+
+def _attempts(rows: QuerySet[Attempt]) -> list[AttemptItem]:
+    """Attempts of one run, with their changes wherever these are kept."""
+    items = _structs(rows, AttemptItem)
+    kept = {number: records for number, *records in rows.values_list("number", "changes_record", "findings_record")}
+    records = {
+        f"{name} {number}": (bytes(record), "")
+        for number, pair in kept.items()
+        for name, record in zip(("changes", "findings"), pair, strict=True)
+        if record
+    }
+    if not records:
+        return items
+    read = bodies.read(records)
+    return [
+        replace(
+            item,
+            **{
+                name: _list_text(found)
+                for name in ("changes", "findings")
+                if (found := read.get(f"{name} {item.number}"))
+            },
+        )
+        for item in items
+    ]
 
 
 def attempts_of_thread(thread_id: str, *, limit: int) -> list[AttemptName]:
@@ -473,7 +503,7 @@ def attempts_of_thread(thread_id: str, *, limit: int) -> list[AttemptName]:
 def attempt_of_thread(thread_id: str, run_id: str, number: int) -> AttemptItem:
     """An attempt of one of a thread's runs. Raises NotFound."""
     rows = _filtered(Attempt.objects.filter(run__thread=thread_id, number=number), run=run_id)
-    found = _structs(rows, AttemptItem)
+    found = _attempts(rows)
     if not found:
         raise NotFound("no such attempt of this thread")
     return found[0]
@@ -494,13 +524,59 @@ def messages_as_of(thread: Thread, ids: Collection[str], at: datetime) -> list[M
     ]
 
 
-def attempt_bodies(run_id: str, number: int) -> tuple[bytes, bytes]:
+def _list_text(body: bodies.Body) -> str:
+    return body.content.decode() if not body.problem else "[]"
+
+
+class AttemptBodies(Struct, frozen=True):
+    """What an attempt sent and got, and the agent and rules it was made with, as JSON.
+
+    An empty body that `is_…_kept` was empty; another one was never kept, or is removed.
+    """
+
+    sent: bodies.Body
+    came: bytes
+    setup: bytes
+    is_sent_kept: bool
+    is_came_kept: bool
+
+
+_BODY_COLUMNS = ("request_record", "request_body", "request_sha256", "request_size", "response_body", "response_size")
+
+
+def bodies_of(run_id: str, *numbers: int) -> dict[int, AttemptBodies]:
+    """The bodies of a run's attempts by number; of all without `numbers`. Statements do not grow with the attempts."""
+    rows = Attempt.objects.filter(run=run_id)
+    if numbers:
+        rows = rows.filter(number__in=numbers)
+    found = list(rows.order_by("number").values_list("number", "setup_record", *_BODY_COLUMNS))
+    records: dict[str, tuple[bytes, str]] = {}
+    for number, setup, record, _, sha256, *_ in found:
+        if record:
+            records[f"sent {number}"] = (bytes(record), sha256)
+        if setup:
+            records[f"setup {number}"] = (bytes(setup), "")
+    read = bodies.read(records) if records else {}
+    nothing = bodies.Body([])
+    out: dict[int, AttemptBodies] = {}
+    for number, _, record, whole, sha256, size, came, came_size in found:
+        sent = read.get(f"sent {number}") or (bodies.whole(bytes(whole), sha256) if whole else nothing)
+        out[number] = AttemptBodies(
+            sent=sent,
+            came=zlib.decompress(came) if came else b"",
+            setup=read.get(f"setup {number}", nothing).content,
+            is_sent_kept=bool(record or whole or not size),
+            is_came_kept=bool(came or not came_size),
+        )
+    return out
+
+
+def attempt_bodies(run_id: str, number: int) -> AttemptBodies:
     """The exact bytes that were sent and that came back. Raises NotFound."""
-    row = Attempt.objects.filter(run=run_id, number=number).values_list("request_body", "response_body").first()
-    if row is None:
+    found = bodies_of(run_id, number)
+    if number not in found:
         raise NotFound("no such attempt")
-    sent, came = (zlib.decompress(body) if body else b"" for body in row)
-    return sent, came
+    return found[number]
 
 
 # Without content, for who may see the shape only

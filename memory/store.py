@@ -285,6 +285,8 @@ def delete_thread(thread_id: str) -> dict[str, int]:
         "versions": f"DELETE FROM memory_messageversion WHERE message_id IN ({messages})",
         "messages": "DELETE FROM memory_message WHERE thread_id = %s",
         "rule_uses": "DELETE FROM memory_ruleuse WHERE thread_id = %s",
+        # What is marked as removed may be deleted (`append_only`).
+        "": "UPDATE memory_run SET removed_at = CURRENT_TIMESTAMP WHERE thread_id = %s",
         "attempts": f"DELETE FROM memory_attempt WHERE run_id IN ({runs})",
         "events": f"DELETE FROM memory_runevent WHERE run_id IN ({runs})",
         "runs": "DELETE FROM memory_run WHERE thread_id = %s",
@@ -295,6 +297,7 @@ def delete_thread(thread_id: str) -> dict[str, int]:
         for name, statement in statements.items():
             cursor.execute(statement, [thread_id])
             counts[name] = cursor.rowcount
+    del counts[""]
     return counts
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from celery import shared_task
 from django.db import close_old_connections
 
-from memory.services import idempotency, jobs, keys, runs
+from memory.services import idempotency, jobs, keys, retention, runs
 from memory.services.job_kinds import KINDS
 
 
@@ -37,3 +37,10 @@ def work(job_id: str) -> None:
     """Do a job."""
     close_old_connections()
     jobs.do_job(job_id, KINDS)
+
+
+@shared_task(name="memory.remove_expired_bodies")
+def remove_expired_bodies() -> None:
+    """Remove what runs have kept for as long as they are to."""
+    close_old_connections()
+    retention.remove_expired()

@@ -2,6 +2,7 @@
 
 No code path can overwrite history, raw SQL included. An update that does not raise `version` itself came from outside
 the application, so the new text is not left with the name of the former one's author. Deleting archives nothing.
+The ledger's own triggers (`append_only`) are put in place here, too.
 
 Not in migrations: on SQLite a rebuilt table loses its triggers in silence, and a table that a trigger names can't be
 rebuilt. So they are dropped before a migration of these tables and put back after every one.
@@ -16,6 +17,7 @@ from django.core import checks
 from django.db import connections, transaction
 from django.db.backends.base.base import BaseDatabaseWrapper
 
+from memory import append_only
 from memory.models import Message
 
 TRIGGER = "memory_message_history"
@@ -67,8 +69,15 @@ EXECUTE FUNCTION {FUNCTION}()
 ]
 
 
+TRIGGERS = {TRIGGER: "memory_message", **append_only.TRIGGERS}
+"""The table of each trigger."""
+
+_LOST = dict.fromkeys(append_only.TRIGGERS, "attempts and events of runs could be changed or deleted")
+_LOST |= {TRIGGER: "changed messages leave no version"}
+
+
 def drop_before_migration(sender: Any, *, using: str, plan: Sequence[tuple[Any, bool]], **kwargs: Any) -> None:
-    """Drop the trigger when the plan holds a migration of this app; any other leaves it in force."""
+    """Drop the triggers when the plan holds a migration of this app; any other leaves them in force."""
     if any(migration.app_label == "memory" for migration, _ in plan):
         connection = connections[using]
         with transaction.atomic(using=using):
@@ -76,50 +85,63 @@ def drop_before_migration(sender: Any, *, using: str, plan: Sequence[tuple[Any, 
 
 
 def create_after_migration(sender: Any, *, using: str, **kwargs: Any) -> None:
-    """Put the trigger in place, in its present form, where the table is there."""
+    """Put the triggers in place, in their present form, where their tables are there."""
     connection = connections[using]
-    if not _has_table(connection):
+    if not _has_columns(connection):
         return
     with transaction.atomic(using=using), connection.cursor() as cursor:
         _drop(connection)
-        for statement in _SQLITE if connection.vendor == "sqlite" else _POSTGRESQL:
+        history = _SQLITE if connection.vendor == "sqlite" else _POSTGRESQL
+        for statement in [*history, *append_only.statements(connection.vendor)]:
             cursor.execute(statement)
 
 
 def check_triggers(
     app_configs: Any = None, databases: Sequence[str] | None = None, **kwargs: Any
 ) -> list[checks.CheckMessage]:
-    """An error for each database that has the messages' table without its trigger."""
+    """An error for each database that has the tables without one of their triggers."""
     return [
         checks.Error(
-            f"The history trigger {TRIGGER} is missing in the database {alias!r}: changed messages leave no version.",
+            f"The trigger {name} is missing in the database {alias!r}: {_LOST[name]}.",
             hint="manage.py migrate --skip-checks puts it back.",
             id="memory.E001",
         )
         for alias in databases or ()
-        if _has_table(connections[alias]) and not _has_trigger(connections[alias])
+        if _has_table(connections[alias])
+        for name in TRIGGERS
+        if not _has_trigger(connections[alias], name)
     ]
 
 
 def _drop(connection: BaseDatabaseWrapper) -> None:
+    has_table = _has_table(connection)
     with connection.cursor() as cursor:
-        if connection.vendor == "sqlite":
-            cursor.execute(f"DROP TRIGGER IF EXISTS {TRIGGER}")
-        elif _has_table(connection):
-            cursor.execute(f"DROP TRIGGER IF EXISTS {TRIGGER} ON memory_message")
+        for name, table in TRIGGERS.items():
+            if connection.vendor == "sqlite":
+                cursor.execute(f"DROP TRIGGER IF EXISTS {name}")
+            elif has_table:
+                cursor.execute(f"DROP TRIGGER IF EXISTS {name} ON {table}")
 
 
 def _has_table(connection: BaseDatabaseWrapper) -> bool:
     return Message._meta.db_table in connection.introspection.table_names()
 
 
-def _has_trigger(connection: BaseDatabaseWrapper) -> bool:
-    if connection.vendor == "sqlite":
-        query = "SELECT 1 FROM sqlite_master WHERE type = 'trigger' AND name = %s"
-    else:
-        query = (
-            "SELECT 1 FROM pg_trigger WHERE tgname = %s AND tgrelid = 'memory_message'::regclass AND tgenabled <> 'D'"
-        )
+def _has_columns(connection: BaseDatabaseWrapper) -> bool:
+    """Whether the tables are there as the triggers know them; migrated back to an earlier state they may not be."""
+    if not _has_table(connection):
+        return False
     with connection.cursor() as cursor:
-        cursor.execute(query, [TRIGGER])
+        columns = {column.name for column in connection.introspection.get_table_description(cursor, "memory_run")}
+    return "removed_at" in columns
+
+
+def _has_trigger(connection: BaseDatabaseWrapper, name: str) -> bool:
+    if connection.vendor == "sqlite":
+        query, values = "SELECT 1 FROM sqlite_master WHERE type = 'trigger' AND name = %s", [name]
+    else:
+        query = "SELECT 1 FROM pg_trigger WHERE tgname = %s AND tgrelid = to_regclass(%s) AND tgenabled <> 'D'"
+        values = [name, TRIGGERS[name]]
+    with connection.cursor() as cursor:
+        cursor.execute(query, values)
         return cursor.fetchone() is not None

@@ -50,6 +50,7 @@ _AGENT = {
     "name": "Support",
     "model": "anthropic/claude-sonnet-4-5",
     "fallback_models": ["openai/gpt-4o"],
+    "capture": "full",
     "instructions": "Answer in one sentence.",
     "tools": [],
     "settings": {"max_tokens": 1000},
@@ -262,6 +263,19 @@ EXAMPLES: Mapping[str, Mapping[str, Any]] = {
     "list_rules": {"answer": _page(_RULE)},
     "change_rule": {"body": {"state": "report", "provider": "anthropic"}, "answer": {"items": [_RULE]}},
     "list_runs": {"answer": _page(_RUN)},
+    "read_bundle": {
+        "answer": {
+            "format": "compat-admin-run",
+            "version": 1,
+            "made_at": _AT,
+            "run": {"id": "run_51d0", "thread_id": "thr_7f3a", "provider": "anthropic", "status": "succeeded"},
+            "agent": {"model": "anthropic/claude-sonnet-4-5", "max_steps": 5},
+            "rules": {"anthropic": {}},
+            "messages": [_MESSAGE],
+            "attempts": [{"number": 1, "decision": "answered"}],
+            "missing": [],
+        }
+    },
     "read_run": {
         "answer": {
             **_RUN,

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import zlib
-
+from django.http import HttpResponse
 from msgspec import UNSET, structs
 from ninja import Router
 
@@ -21,13 +20,13 @@ from compat_admin.api.schemas import (
     ReplyReport,
     ReportAnswer,
     RunAnswer,
+    RunBundle,
     SeenResponse,
     SentRequest,
 )
 from memory import queries
-from memory.models import Attempt
-from memory.queries import AttemptItem, Page, RunItem
-from memory.services import reports, runs
+from memory.queries import AttemptBodies, AttemptItem, Page, RunItem
+from memory.services import bundles, reports, runs
 
 router = Router(tags=["runs"])
 
@@ -51,15 +50,24 @@ def list_runs(
 def read_run(request: ApiRequest, run_id: str) -> RunAnswer:
     """A run with its input and every attempt: what was sent, what came, what was decided and why."""
     detail = queries.run_detail(request.auth, run_id)
-    bodies = _bodies(run_id)
+    bodies = queries.bodies_of(run_id)
     return RunAnswer(
         **structs.asdict(detail.run),
         input=raw_json(detail.input),
         settings=raw_json(detail.settings),
         message_ids=detail.message_ids,
         rules_hash=detail.rules_hash,
-        attempts=[_attempt(item, *bodies[item.number]) for item in detail.attempts],
+        removed_at=detail.removed_at,
+        attempts=[_attempt(item, bodies[item.number]) for item in detail.attempts],
     )
+
+
+@router.get("/runs/{run_id}/bundle", auth=READ, **documents(RunBundle))
+def read_bundle(request: ApiRequest, run_id: str) -> HttpResponse:
+    """A run as one file, without any key: for `manage.py replay`, or for a colleague. See docs/bundles.md."""
+    response = HttpResponse(bundles.bundle_of(request.auth, run_id), content_type="application/json")
+    response["Content-Disposition"] = f'attachment; filename="{run_id}.json"'
+    return response
 
 
 @router.post("/runs/{run_id}/cancel", auth=RUN, **documents(CancelledRun))
@@ -100,27 +108,19 @@ def _reported(report: reports.Report) -> ReportAnswer:
     )
 
 
-def _attempt(item: AttemptItem, sent: bytes, came: bytes) -> AttemptAnswer:
+def _attempt(item: AttemptItem, bodies: AttemptBodies) -> AttemptAnswer:
     fields = structs.asdict(item)
     request = SentRequest(
         headers=fields.pop("request_headers"),
-        body=raw_json(sent or b"null"),
+        body=raw_json(bodies.sent.content or b"null"),
         size_bytes=fields.pop("request_size"),
         sha256=fields.pop("request_sha256"),
+        problem=bodies.sent.problem,
     )
     response = SeenResponse(
         headers=fields.pop("response_headers"),
-        body=raw_json(came or b"null"),
+        body=raw_json(bodies.came or b"null"),
         size_bytes=fields.pop("response_size"),
     )
     fields.update(changes=raw_json(item.changes), findings=raw_json(item.findings))
     return AttemptAnswer(**fields, request=request, response=response)
-
-
-def _bodies(run_id: str) -> dict[int, tuple[bytes, bytes]]:
-    """The bytes sent and received by attempt number, read at once."""
-    rows = Attempt.objects.filter(run=run_id).values_list("number", "request_body", "response_body")
-    return {
-        number: (zlib.decompress(sent) if sent else b"", zlib.decompress(came) if came else b"")
-        for number, sent, came in rows
-    }

@@ -122,6 +122,7 @@ class NewAgent(Struct, frozen=True, forbid_unknown_fields=True):
     max_processor_retries: int | UnsetType | None = UNSET
     model_max_retries: int | UnsetType = UNSET
     fallback_models: list[str] | UnsetType = UNSET
+    capture: Literal["full", "changes", "off"] | UnsetType = UNSET
 
 
 class AgentChange(Struct, frozen=True, forbid_unknown_fields=True):
@@ -140,6 +141,7 @@ class AgentChange(Struct, frozen=True, forbid_unknown_fields=True):
     max_processor_retries: int | UnsetType | None = UNSET
     model_max_retries: int | UnsetType = UNSET
     fallback_models: list[str] | UnsetType = UNSET
+    capture: Literal["full", "changes", "off"] | UnsetType = UNSET
 
 
 class AgentItem(Struct, frozen=True):
@@ -158,6 +160,7 @@ class AgentItem(Struct, frozen=True):
     max_processor_retries: int | None
     model_max_retries: int
     fallback_models: list[str]
+    capture: str
     created_at: datetime
     updated_at: datetime
     worst_case: str
@@ -483,12 +486,14 @@ class CancelledRun(Struct, frozen=True):
 
 
 class SentRequest(Struct, frozen=True):
-    """What an attempt sent; `body` holds the very bytes, null where none were kept."""
+    """What an attempt sent; `body` holds the very bytes, null where none were kept. `problem` says why, where these are
+    not the bytes of the hash."""
 
     headers: JsonObject
     body: Raw
     size_bytes: int
     sha256: str
+    problem: str
 
 
 class SeenResponse(Struct, frozen=True):
@@ -528,12 +533,13 @@ class AttemptAnswer(Struct, frozen=True):
 
 
 class RunAnswer(RunItem, frozen=True):
-    """A run with its input and its attempts in order."""
+    """A run with its input and its attempts in order. `removed_at`: when its bodies and events were removed."""
 
     input: Raw
     settings: Raw
     message_ids: list[str]
     rules_hash: str
+    removed_at: datetime | None
     attempts: list[AttemptAnswer]
 
 
@@ -597,3 +603,17 @@ class ErrorExplained(Struct, frozen=True):
     changes_before: list[PreviewedChange]
     changes: list[PreviewedChange]
     findings: list[PreviewedFinding]
+
+
+class RunBundle(Struct, frozen=True):
+    """A run as one file, described in docs/bundles.md. `missing` says in words what was not to be had."""
+
+    format: Literal["compat-admin-run"]
+    version: int
+    made_at: datetime
+    run: JsonObject
+    agent: JsonObject | None
+    rules: dict[str, dict[str, str]]
+    messages: list[JsonObject]
+    attempts: list[JsonObject]
+    missing: list[str]

@@ -132,7 +132,7 @@ def thread_preview(request: OperatorRequest, thread_id: str) -> HttpResponse:
 def _recorded(thread: Thread, asked: Asked) -> dict[str, Any]:
     run_id, _, number = asked.at.rpartition(":")
     attempt = queries.attempt_of_thread(thread.id, run_id, int(number) if number.isdigit() and len(number) < 7 else 0)
-    body, _ = queries.attempt_bodies(run_id, attempt.number)
+    body = queries.attempt_bodies(run_id, attempt.number).sent.content
     changes = recorded_changes(attempt.changes)
     named = {change.message_id for change in changes if change.message_id}
     stored = queries.messages_as_of(thread, named, attempt.started_at)

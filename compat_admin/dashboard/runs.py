@@ -15,23 +15,21 @@ from django.utils import timezone
 from django.utils.http import urlencode
 from msgspec import Struct
 
-from compat_admin.dashboard.json_lines import lines
 from compat_admin.dashboard.pages import OperatorRequest, caller, plain_file, render_page
-from compat_admin.dashboard.shown import Cut, cut
+from compat_admin.dashboard.run_bodies import bodies_shown, compared, why_absent
+from compat_admin.dashboard.shown import cut
 from compat_admin.dashboard.tags import milliseconds, plural, seconds
 from memory import queries
 from memory.access import run_for
 from memory.errors import Conflict, InvalidInput, NotFound
 from memory.messages.names import PROVIDERS
-from memory.messages.stored import decode_json
 from memory.models import Agent, Thread
 from memory.queries import AttemptItem, RunDetail, RunItem
+from memory.services import bundles
 from memory.services import runs as service
 
 PER_PAGE = 40
 SHOWN_BODY_BYTES = 64_000
-LAID_OUT_BYTES = 256_000
-SHOWN_LINES = 400
 STATUSES = ("queued", "running", "waiting", "succeeded", "failed", "stopped", "cancelled", "interrupted")
 LIVE = ("queued", "running")
 FILTERS = ("status", "thread", "agent", "provider", "model", "error", "retries", "since")
@@ -99,15 +97,6 @@ class Scale(Struct, frozen=True):
     labels: list[tuple[str, str]]
 
 
-class Body(Struct, frozen=True):
-    """What was sent or came back: as JSON lines where it is JSON of a bearable size, else its beginning."""
-
-    lines: list[Any]
-    hidden_lines: int
-    text: Cut
-    size: int
-
-
 def run_list(request: OperatorRequest) -> HttpResponse:
     """Runs, newest first."""
     filters = {name: value for name in FILTERS if (value := request.GET.get(name, "").strip())}
@@ -150,10 +139,14 @@ def run_page(request: OperatorRequest, run_id: str) -> HttpResponse:
     detail = queries.run_detail(caller(request), run_id)
     tries = [_try(attempt, detail.run) for attempt in detail.attempts]
     chosen = _chosen(request.GET.get("attempt", ""), tries)
-    sent = came = None
+    sent = came = differs = None
     may_read = caller(request).may("read")
     if chosen is not None and may_read:
-        sent, came = (_body(body) for body in queries.attempt_bodies(run_id, chosen.item.number))
+        at = tries.index(chosen)
+        pair = [one.item for one in tries[max(0, at - 1) : at + 1]]
+        bodies = queries.bodies_of(run_id, *(item.number for item in pair))
+        sent, came = bodies_shown(detail, chosen.item, bodies[chosen.item.number])
+        differs = compared(pair[0], pair[1], bodies) if len(pair) > 1 else None
     titles = Thread.objects.filter(id=detail.run.thread_id).values_list("title", flat=True)
     title = titles.first() if may_read else ""
     last_changes = _json_list(detail.attempts[-1].changes) if detail.attempts else []
@@ -174,8 +167,11 @@ def run_page(request: OperatorRequest, run_id: str) -> HttpResponse:
         "findings": _json_list(chosen.item.findings) if chosen else [],
         "sent": sent,
         "came": came,
+        "differs": differs,
+        "removed": why_absent(detail) if detail.removed_at is not None else "",
+        "neighbours": _neighbours(chosen, tries),
         "is_live": detail.run.status in LIVE,
-        "may_run_again": detail.run.status in AGAIN,
+        "may_run_again": detail.run.status in AGAIN and detail.removed_at is None,
         "input": cut(detail.input, SHOWN_BODY_BYTES),
     }
     return render_page(request, "runs/run.html", fragment="runs/_run.html", context=context)
@@ -186,8 +182,16 @@ def body_file(request: OperatorRequest, run_id: str, number: int, which: str) ->
     run = run_for(caller(request), run_id)
     if which not in ("request", "response"):
         raise NotFound("no such body")
-    sent, came = queries.attempt_bodies(run.id, number)
-    return plain_file(sent if which == "request" else came, filename=f"{run.id}-{number}-{which}.txt", save=True)
+    bodies = queries.attempt_bodies(run.id, number)
+    content = bodies.sent.content if which == "request" else bodies.came
+    return plain_file(content, filename=f"{run.id}-{number}-{which}.txt", save=True)
+
+
+def bundle_file(request: OperatorRequest, run_id: str) -> HttpResponse:
+    """The run as one file, for `manage.py replay` and for whoever is to look at it."""
+    run = run_for(caller(request), run_id)
+    content = bundles.bundle_of(caller(request), run.id)
+    return plain_file(content, filename=f"{run.id}.json", content_type="application/json", save=True)
 
 
 def run_again(request: OperatorRequest, run_id: str) -> HttpResponse:
@@ -364,15 +368,13 @@ def _chosen(number: str, tries: Sequence[Try]) -> Try | None:
     return named or (tries[-1] if tries else None)
 
 
-def _body(body: bytes) -> Body:
-    text = cut(body.decode("utf-8", "replace"), SHOWN_BODY_BYTES)
-    if not body or len(body) > LAID_OUT_BYTES:
-        return Body([], 0, text, len(body))
-    try:
-        found = lines(decode_json(body))
-    except InvalidInput:
-        return Body([], 0, text, len(body))
-    return Body(list(found[:SHOWN_LINES]), max(0, len(found) - SHOWN_LINES), text, len(body))
+def _neighbours(chosen: Try | None, tries: Sequence[Try]) -> dict[str, int]:
+    """Numbers of the attempts before and after the one that is open."""
+    if chosen is None:
+        return {}
+    at = tries.index(chosen)
+    found = {"previous": tries[at - 1] if at else None, "next": tries[at + 1] if at + 1 < len(tries) else None}
+    return {name: one.item.number for name, one in found.items() if one is not None}
 
 
 def _json_list(text: str) -> list[dict[str, Any]]:

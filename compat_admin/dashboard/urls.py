@@ -54,6 +54,7 @@ urlpatterns = [
     page("runs/<str:run_id>/", runs.run_page, "run", needs="shape"),
     page("runs/<str:run_id>/again/", runs.run_again, "run-again", needs="run", methods=FORM),
     page("runs/<str:run_id>/cancel/", runs.cancel, "run-cancel", needs="run", methods=FORM),
+    page("runs/<str:run_id>/bundle/", runs.bundle_file, "run-bundle", needs="read"),
     page("runs/<str:run_id>/attempts/<int:number>/<str:which>/", runs.body_file, "attempt-body", needs="read"),
     page("keys/", keys.key_list, "keys", needs="admin", methods=FORM_PAGE),
     page("keys/<int:key_id>/revoke/", keys.revoke, "key-revoke", needs="admin", methods=FORM_PAGE),
@@ -69,4 +70,5 @@ urlpatterns = [
     page("jobs/<str:job_id>/cancel/", jobs.cancel, "job-cancel", needs="operate", methods=FORM),
     page("jobs/<str:job_id>/retry/", jobs.retry, "job-retry", needs="operate", methods=FORM),
     page("agents/", agents.agent_list, "agents", needs="shape"),
+    page("agents/<str:agent_id>/capture/", agents.capture, "agent-capture", needs="admin", methods=FORM),
 ]

@@ -20,11 +20,15 @@ from memory.services.connections import target_model
 _TEXTS = {"name": 200, "instructions": 1_000_000}
 _NUMBERS = {"max_steps": (1, 100), "model_max_retries": (0, 20), "max_processor_retries": (0, 1000)}
 _MAX_FALLBACKS = 10
+CAPTURES = ("full", "changes", "off")
+"""What is kept of an agent's calls: bodies and changes, changes only, or neither. Hash, size and decisions always."""
+
 _FIELDS = {
     "id",
     "name",
     "model",
     "fallback_models",
+    "capture",
     "instructions",
     "tools",
     "settings",
@@ -131,6 +135,10 @@ def _apply(agent: Agent, given: Mapping[str, Any]) -> None:
         if not isinstance(given["model"], str) or len(given["model"]) > 260:
             raise InvalidInput("expected provider/model", field="model")
         agent.model = str(target_model(given["model"]))
+    if "capture" in given:
+        if given["capture"] not in CAPTURES:
+            raise InvalidInput(f"expected one of {', '.join(CAPTURES)}", field="capture")
+        agent.capture = given["capture"]
     if "fallback_models" in given:
         agent.fallback_models = _fallback_models(given["fallback_models"])
     for key, (least, most) in _NUMBERS.items():

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Self
 
 import msgspec
@@ -265,12 +265,17 @@ class ProviderModel:
         self, pieces: Iterable[bytes], came: Exchange, request: Outbound, *, on_chunk: OnChunk | None = None
     ) -> Answer:
         """The answer in a stream, whose head is that of `came`. Raises ProviderError, with what had come so far."""
-        for chunk in self._wire.decode_stream(pieces, provider=self.ref.provider):
-            if isinstance(chunk, Finished):
-                came = Exchange(came.status, came.headers, came.body, came.started_at, time.time())
-                return _answer(chunk.reply, came, request.renamed)
-            if on_chunk is not None:
-                on_chunk(chunk)
+        kept: list[bytes] = []
+        try:
+            for chunk in self._wire.decode_stream(_kept(pieces, kept), provider=self.ref.provider):
+                if isinstance(chunk, Finished):
+                    came = Exchange(came.status, came.headers, b"".join(kept), came.started_at, time.time())
+                    return _answer(chunk.reply, came, request.renamed)
+                if on_chunk is not None:
+                    on_chunk(chunk)
+        except ProviderError as error:
+            error.received = b"".join(kept)
+            raise
         raise RuntimeError("a stream ends with its reply or an error")
 
     def read(self, exchange: Exchange, request: Outbound) -> Answer:
@@ -304,6 +309,13 @@ class ProviderModel:
             response_headers=exchange.headers,
             response_body=exchange.text,
         )
+
+
+def _kept(pieces: Iterable[bytes], kept: list[bytes]) -> Iterator[bytes]:
+    """The pieces as they come, each put on the list."""
+    for piece in pieces:
+        kept.append(piece)
+        yield piece
 
 
 def _answer(reply: Reply, exchange: Exchange, renamed: Mapping[str, str]) -> Answer:

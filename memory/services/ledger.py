@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import logging
+import re
 import uuid
 import zlib
 from collections.abc import Mapping
@@ -14,7 +15,9 @@ from django.db import transaction
 from django.utils import timezone
 from msgspec import Struct
 
+from memory import bodies
 from memory.errors import ProviderError
+from memory.fragments import cut
 from memory.messages.halves import mended
 from memory.messages.stored import StoredMessage, write_json
 from memory.models import Attempt, Run, Thread
@@ -37,6 +40,24 @@ _SHOWN_ERROR = 2000
 _PACKING = 1
 
 
+SETUP_FIELDS = (
+    "id",
+    "name",
+    "model",
+    "fallback_models",
+    "instructions",
+    "tools",
+    "settings",
+    "input_processors",
+    "output_processors",
+    "error_processors",
+    "max_steps",
+    "max_processor_retries",
+    "model_max_retries",
+)
+"""Of an agent, what its calls depend on."""
+
+
 class RunLost(Exception):
     """Another process has closed the run, whose lease was not renewed: it is no longer ours to write."""
 
@@ -51,6 +72,12 @@ class Ledger:
         self.answers_run = ""
         """Id of the run whose tool calls this one brings the results of, until that is on record."""
         self.loop: TurnLoop | None = None
+        self._key = ""
+
+    @property
+    def capture(self) -> str:
+        """What is kept of the run's calls: full, changes or off."""
+        return self.run.agent.capture if self.run.agent is not None else "full"
 
     def event(self, type: str, data: Mapping[str, Any], *, is_last: bool = False) -> None:
         events = [*self.feed.take_unwritten(), self.feed.number(type, data)]
@@ -61,7 +88,13 @@ class Ledger:
         """A call that is about to be made, with all that another process would need to go on after it."""
         model, encoded = call.model, call.request.encoded
         connection, ref = model.connection, model.ref  # type: ignore[attr-defined]
+        self._key = connection.key.strip()
+        request, setup = (
+            (cut(encoded.body), cut(self._setup(), as_one=True)) if self.capture == "full" else (None, None)
+        )
         with transaction.atomic():
+            if request is not None and setup is not None:
+                bodies.keep(request, setup)
             insert_row(
                 Attempt(
                     run_id=self.run.id,
@@ -70,8 +103,9 @@ class Ledger:
                     protocol=model.protocol,
                     model_id=ref.model_id[:200],
                     url=url_for(connection, encoded)[:600],
-                    request_headers=headers_for(connection, with_key=False),
-                    request_body=zlib.compress(encoded.body, _PACKING),
+                    request_headers=shown_headers(headers_for(connection, with_key=False), self._key),
+                    request_record=request.record if request is not None else b"",
+                    setup_record=setup.record if setup is not None else b"",
                     request_size=len(encoded.body),
                     request_sha256=hashlib.sha256(encoded.body).hexdigest(),
                     decision=OPEN,
@@ -83,17 +117,24 @@ class Ledger:
 
     def explained(self, call: Call) -> None:
         """What was changed in the request of a call and why; it takes a while, so the call need not wait for it."""
-        if not call.result.changes and not call.result.findings:
+        if self.capture == "off" or not (call.result.changes or call.result.findings):
             return
-        changes, findings = placed(call.result, call.messages, call.request.encoded), list(call.result.findings)
+        placed_changes = placed(call.result, call.messages, call.request.encoded)
+        found = list(call.result.findings)
+        changes, changes_cut = bodies.text_record(write_json(placed_changes))
+        findings, findings_cut = bodies.text_record(write_json(found))
         with transaction.atomic():
+            bodies.keep(*(made for made in (changes_cut, findings_cut) if made is not None))
             update_rows(
                 Attempt,
                 {"run_id": self.run.id, "number": call.number},
-                changes=write_json(changes),
-                findings=write_json(findings),
+                changes=changes,
+                findings=findings,
+                changes_record=changes_cut.record if changes_cut is not None else b"",
+                findings_record=findings_cut.record if findings_cut is not None else b"",
             )
-            rule_use.record(self.run, call.model.ref.provider, call.model.protocol, changes, findings, call.started_at)
+            model = call.model
+            rule_use.record(self.run, model.ref.provider, model.protocol, placed_changes, found, call.started_at)
 
     def attempt(self, record: AttemptRecord) -> None:
         """What became of the open call, and everything that was decided about it; before any wait."""
@@ -103,18 +144,18 @@ class Ledger:
             status, headers, came = exchange.status, exchange.headers, exchange.body
         elif isinstance(error, ProviderError):
             status, headers = error.status_code, error.response_headers
-            came = (error.response_body or "").encode("utf-8", "replace")
+            came = error.received or (error.response_body or "").encode("utf-8", "replace")
         with transaction.atomic():
             is_ours = update_rows(
                 Attempt,
                 {"run_id": self.run.id, "number": record.number, "decision": OPEN},
                 status=status,
-                response_headers=_shown_headers(headers),
-                response_body=zlib.compress(came, _PACKING),
+                response_headers=shown_headers(headers, self._key),
+                response_body=zlib.compress(came, _PACKING) if came and self.capture == "full" else b"",
                 response_size=len(came),
                 provider_request_id=_for_row(getattr(error, "request_id", "") or _request_id(headers))[:200],
                 error_class=getattr(error, "error_class", "internal")[:64] if error else "",
-                error_message=_for_row(str(error))[:_SHOWN_ERROR] if error else "",
+                error_message=without_key(_for_row(str(error)), self._key)[:_SHOWN_ERROR] if error else "",
                 decision=record.decision,
                 reason=record.reason,
                 asked_by=record.asked_by,
@@ -133,7 +174,7 @@ class Ledger:
             self.event("attempt", {"number": record.number, "decision": record.decision, "status": status})
 
     def waited(self, number: int, slept_ms: float) -> None:
-        Attempt.objects.filter(run=self.run.id, number=number).update(slept_ms=slept_ms)
+        update_rows(Attempt, {"run_id": self.run.id, "number": number, "slept_ms": None}, slept_ms=slept_ms)
 
     def replied(self, message: StoredMessage, reply: Any) -> None:
         """The answer, safe before any output processor runs. It gets its id here, so that it is written once."""
@@ -184,6 +225,13 @@ class Ledger:
             update_rows(Run, {"id": self.answers_run, "status": "waiting"}, status="succeeded")
             self.answers_run = ""
 
+    def _setup(self) -> bytes:
+        """The agent as it is for this call, and the switches of its rules; the same bytes while nothing changes."""
+        agent = self.run.agent
+        values = {name: getattr(agent, name) for name in SETUP_FIELDS} if agent is not None else None
+        switches = sorted(self.loop.chain.switches.as_dict().items()) if self.loop is not None else []
+        return write_json({"agent": values, "rules": dict(switches)}).encode()
+
     def _update_run(self, **values: Any) -> None:
         update_rows(Run, {"id": self.run.id}, **values)
 
@@ -209,11 +257,23 @@ def _for_row(text: str) -> str:
     return whole.replace("\x00", "\ufffd")
 
 
-_SECRET = ("set-cookie", "authorization", "x-api-key", "api-key")
+_SECRET = re.compile(r"auth|cookie|credential|key|password|secret|session|signature|token", re.I)
+_HARMLESS = re.compile(r"ratelimit|rate-limit|tokens|anthropic-version", re.I)
+# A shorter key, such as a local host's dummy, would blank harmless words.
+_SHORTEST_KEY = 8
 
 
-def _shown_headers(headers: Mapping[str, str]) -> dict[str, str]:
-    return {name: value for name, value in headers.items() if name.lower() not in _SECRET}
+def shown_headers(headers: Mapping[str, str], key: str = "") -> dict[str, str]:
+    """Headers as they may be kept: no value of one whose name says that it is secret, and the key nowhere."""
+    return {
+        name: "[hidden]" if _SECRET.search(name) and not _HARMLESS.search(name) else without_key(value, key)
+        for name, value in headers.items()
+    }
+
+
+def without_key(text: str, key: str) -> str:
+    """The text with the key blanked."""
+    return text.replace(key, "[key]") if len(key) >= _SHORTEST_KEY else text
 
 
 def _request_id(headers: Mapping[str, str]) -> str:

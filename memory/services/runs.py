@@ -192,6 +192,8 @@ def _again(caller: Principal, run_id: str) -> tuple[str, GenerateRequest]:
         raise Conflict("the agent or thread of this run is gone", code="cannot_rerun")
     if run.status in ACTIVE:
         raise Conflict("this run is still going on", code="run_active", run_id=run.id)
+    if run.removed_at is not None:
+        raise Conflict(f"the input of this run was removed on {run.removed_at:%Y-%m-%d}", code="cannot_rerun")
     kept = msgspec.json.decode(run.settings)
     request = GenerateRequest(
         messages=msgspec.json.decode(run.input),

@@ -27,6 +27,7 @@ FIELDS = [
     "max_processor_retries",
     "model_max_retries",
     "fallback_models",
+    "capture",
     "created_at",
     "updated_at",
     "worst_case",

@@ -40,6 +40,7 @@ ROUTES = {
     ("PATCH", "/rules/{name}"): "admin",
     ("GET", "/runs"): "read",
     ("GET", "/runs/{run_id}"): "read",
+    ("GET", "/runs/{run_id}/bundle"): "read",
     ("POST", "/runs/{run_id}/cancel"): "run",
     ("POST", "/runs/{run_id}/reply"): "run",
     ("POST", "/runs/{run_id}/error"): "run",

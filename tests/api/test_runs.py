@@ -103,6 +103,7 @@ class TestRun:
             "body": {"model": "m", "n": HUGE},
             "size_bytes": len(sent),
             "sha256": hashlib.sha256(sent).hexdigest(),
+            "problem": "",
         }
         assert first["response"] == {
             "headers": {"server": "proxy"},
@@ -151,3 +152,19 @@ class TestRun:
         assert outsider.get("/runs")["items"] == []
         assert outsider.get("/runs", thread_id=run.thread_id)["items"] == []
         assert Run.objects.count() == 1
+
+
+class TestBundle:
+    def test_comes_as_a_file_without_keys(self, caller: Caller, agent: Agent, sandbox: Sandbox) -> None:
+        made = caller.post("/agents/plain/generate", {"messages": "hi", "resource_id": "user-1"}, status=200)
+        response = caller.send("GET", f"/runs/{made['run_id']}/bundle")
+        assert response["Content-Disposition"] == f'attachment; filename="{made["run_id"]}.json"'
+        found = msgspec.json.decode(response.content)
+        assert (found["format"], found["version"], found["missing"]) == ("compat-admin-run", 1, [])
+        assert found["agent"]["id"] == "plain"
+        assert "user-1" not in response.content.decode()
+
+    def test_is_its_resources_alone(self, outsider: Caller, nobody: Caller) -> None:
+        run = make.make_run(make.make_thread())
+        problem(outsider.send("GET", f"/runs/{run.id}/bundle"), 404, "not_found")
+        assert nobody.send("GET", f"/runs/{run.id}/bundle").status_code == 401

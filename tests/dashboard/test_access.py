@@ -14,6 +14,7 @@ from tests.dashboard.conftest import PASSWORD
 from tests.make import make_run, make_thread
 
 ARGUMENTS = {
+    "agent_id": "a",
     "thread_id": "thread-1",
     "seq": 1,
     "n": 0,

@@ -1,14 +1,20 @@
+import hashlib
 import zlib
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
+import msgspec
 import pytest
+from django.db import transaction
 from django.test import Client
 from django.utils import timezone
 
 from compat_admin.dashboard.runs import scale
+from memory import bodies
+from memory.fragments import cut
 from memory.models import Run
 from memory.queries import attempts_of
+from memory.services.bundles import read_bundle
 from tests.make import make_agent, make_attempt, make_run, make_thread
 
 
@@ -50,6 +56,20 @@ def failed_run(**fields: Any) -> Run:
             **outcome,
         )
     return run
+
+
+def body(*messages: dict[str, str]) -> bytes:
+    return msgspec.json.encode({"model": "m", "messages": messages})
+
+
+def kept(run: Run, content: bytes, **fields: Any) -> None:
+    """An attempt that sent this."""
+    made = cut(content)
+    with transaction.atomic():
+        bodies.keep(made)
+    digest = hashlib.sha256(content).hexdigest()
+    values = {"request_record": made.record, "request_size": len(content), "request_sha256": digest, "status": 200}
+    make_attempt(run, **{**values, **fields})
 
 
 class TestRunList:
@@ -156,6 +176,94 @@ class TestRun:
         # Its agent is gone, so nothing is run.
         assert pages.post(f"/runs/{run.id}/again/").status_code == 409
         assert Run.objects.count() == 1
+
+
+class TestBodies:
+    @pytest.mark.parametrize(
+        ("words", "said", "size"),
+        [(20, "whole", "155 B"), (40_000, "long texts cut", "200 KB"), (80_000, "first 64 KB shown", "400 KB")],
+    )
+    def test_say_how_much_of_them_is_shown(self, pages: Client, words: int, said: str, size: str) -> None:
+        run = make_run(make_thread())
+        kept(run, body({"role": "user", "content": "word " * words}))
+
+        shown = pages.get(f"/runs/{run.id}/").content.decode()
+
+        assert f"{size}, {said}, sha256" in shown
+        assert len(shown) < 200_000
+
+    def test_show_what_differs_from_the_attempt_before(self, pages: Client) -> None:
+        run = make_run(make_thread(), attempt_count=2)
+        same = {"role": "user", "content": "the same"}
+        kept(run, body(same, {"role": "user", "content": "old <b>text</b>"}), decision="retry")
+        kept(run, body(same, {"role": "user", "content": "new <b>text</b>"}))
+
+        shown = pages.get(f"/runs/{run.id}/").content.decode()
+
+        assert "What differs from 1" in shown
+        assert "1 piece changed. All else is byte for byte the same." in shown
+        assert "<b>messages[1]</b> changed" in shown
+        assert "old &lt;b&gt;text" in shown.split("<del>")[1]
+        assert "new &lt;b&gt;text" in shown.split("<ins>")[1]
+        assert "What differs" not in pages.get(f"/runs/{run.id}/?attempt=1").content.decode()
+
+    def test_that_are_the_same_are_said_to_be(self, pages: Client) -> None:
+        run = make_run(make_thread(), attempt_count=2)
+        for _ in range(2):
+            kept(run, body({"role": "user", "content": "x"}))
+
+        assert "Byte for byte the same request." in pages.get(f"/runs/{run.id}/").content.decode()
+
+    def test_that_are_not_what_was_sent_are_marked(self, pages: Client) -> None:
+        run = make_run(make_thread())
+        kept(run, body({"role": "user", "content": "x"}), request_sha256="0" * 64)
+
+        assert "these are not the bytes that were sent" in pages.get(f"/runs/{run.id}/").content.decode()
+
+    def test_that_were_removed_are_said_to_be_with_the_day(self, pages: Client) -> None:
+        day = datetime(2026, 12, 8, tzinfo=UTC)
+        run = make_run(make_thread(), status="failed", removed_at=day)
+        make_attempt(run, request_size=500, response_size=20, decision="give-up", reason="the budget is used up")
+
+        shown = pages.get(f"/runs/{run.id}/").content.decode()
+
+        assert "Bodies removed on 2026-12-08" in shown
+        assert "the budget is used up" in shown
+        assert "Run again" not in shown
+
+    def test_that_were_never_kept_are_told_from_empty_ones(self, pages: Client) -> None:
+        run = make_run(make_thread())
+        make_attempt(run, request_size=500)
+
+        shown = pages.get(f"/runs/{run.id}/").content.decode()
+
+        assert "Not kept: its agent is set to keep no bodies." in shown
+        assert "Nothing." in shown
+
+    def test_come_in_a_bundle(self, pages: Client) -> None:
+        run = make_run(make_thread())
+        kept(run, body({"role": "user", "content": "x"}))
+
+        file = pages.get(f"/runs/{run.id}/bundle/")
+
+        assert file["Content-Disposition"] == f'attachment; filename="{run.id}.json"'
+        assert read_bundle(file.content).attempts[0].request.body.content == body({"role": "user", "content": "x"})
+        assert pages.get("/runs/absent/bundle/").status_code == 404
+
+
+class TestCapture:
+    def test_is_chosen_on_the_agents_page(self, pages: Client) -> None:
+        agent = make_agent(name="<b>Helper</b>")
+        assert "&lt;b&gt;Helper" in pages.get("/agents/").content.decode()
+
+        answer = pages.post(f"/agents/{agent.id}/capture/", {"capture": "changes"}, follow=True)
+
+        assert "changes only" in answer.content.decode()
+        agent.refresh_from_db()
+        assert agent.capture == "changes"
+        assert pages.post(f"/agents/{agent.id}/capture/", {"capture": "some"}).status_code == 400
+        assert pages.post("/agents/absent/capture/", {"capture": "off"}).status_code == 404
+        assert pages.get(f"/agents/{agent.id}/capture/").status_code == 405
 
 
 @pytest.mark.django_db

@@ -13,6 +13,7 @@ from memory.messages.names import PROVIDERS
 from memory.models import Agent, Attempt, AuditEvent, Message, MessageVersion, Provider, Run, Thread
 from memory.providers import ENTRIES
 from memory.sandbox import Sandbox
+from memory.services import threads
 from memory.services.demo_data import (
     APPROVAL_THREAD,
     FAILED_THREAD,
@@ -25,6 +26,7 @@ from memory.services.demo_data import (
 )
 from memory.services.preview import preview
 from memory.store import DjangoStorage, check_messages
+from tests.make import caller
 
 TARGETS = (("anthropic", "claude-sonnet-4-5"), ("openai", "gpt-4o"), ("cerebras", "zai-glm-4.7"))
 
@@ -95,7 +97,7 @@ class TestLoading:
 
     def test_twice_changes_nothing_and_brings_nothing_back(self, sandbox: Sandbox) -> None:
         load_demo_data(sandbox.url)
-        Thread.objects.get(id=RATE_LIMITED_THREAD).delete()
+        threads.delete_thread(caller(), Thread.objects.get(id=RATE_LIMITED_THREAD))
 
         def counts() -> list[int]:
             return [model.objects.count() for model in (Thread, Message, Run, Attempt, Agent, AuditEvent)]

@@ -1,7 +1,6 @@
 """Turns against the sandbox: what is called, what is stored, what the ledger says."""
 
 import json
-import zlib
 from datetime import timedelta
 from typing import Any
 
@@ -9,6 +8,7 @@ import msgspec
 import pytest
 from django.utils import timezone
 
+from memory import queries
 from memory.errors import Conflict, InvalidInput, NotFound, RunFailed, RunStopped
 from memory.models import Attempt, Job, Message, MessageVersion, Run, RunEvent, Thread
 from memory.sandbox import Sandbox
@@ -87,7 +87,9 @@ class TestTurn:
         result = generate(caller(), agent_id, GenerateRequest(messages="hello", thread_id="t-1"))
         (attempt,) = attempts(result.run_id)
         (arrived,) = sandbox.requests()
-        assert msgspec.json.decode(zlib.decompress(attempt.request_body)) == arrived["body"]
+        assert (
+            msgspec.json.decode(queries.attempt_bodies(attempt.run_id, attempt.number).sent.content) == arrived["body"]
+        )
         assert attempt.request_size == arrived["size_bytes"]
         assert (attempt.decision, attempt.status) == ("answered", 200)
         assert "key" not in json.dumps(attempt.request_headers).lower()
@@ -445,7 +447,7 @@ class TestPrepare:
         rules.switch_rule(caller(), "anthropic-tool-id-format", "off")
         with pytest.raises(RunFailed) as raised:
             generate(caller(), agent_id, request)
-        sent = zlib.decompress(attempts(raised.value.run_id)[0].request_body)
+        sent = queries.attempt_bodies(raised.value.run_id, 1).sent.content
         assert sent == prepared.shown.request.body
 
     def test_leaves_the_thread_as_it_was(self, agent_id: str) -> None:

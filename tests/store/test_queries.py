@@ -231,7 +231,8 @@ class TestRuns:
     def test_bodies_of_an_attempt_come_as_they_were(self) -> None:
         run = make_run(make_thread())
         make_attempt(run, request_body=zlib.compress(b'{"a":1}'))
-        assert queries.attempt_bodies(run.id, 1) == (b'{"a":1}', b"")
+        found = queries.attempt_bodies(run.id, 1)
+        assert (found.sent.content, found.sent.problem, found.came) == (b'{"a":1}', "", b"")
         with pytest.raises(NotFound):
             queries.attempt_bodies(run.id, 2)
 
