@@ -118,7 +118,13 @@ _ATTEMPT = {
     "protocol": "anthropic-messages",
     "model_id": "claude-sonnet-4-5",
     "url": "https://api.anthropic.com/v1/messages",
-    "request": {"headers": {}, "body": {"model": "claude-sonnet-4-5"}, "size_bytes": 29, "sha256": "5d41…"},
+    "request": {
+        "headers": {},
+        "body": {"model": "claude-sonnet-4-5"},
+        "size_bytes": 29,
+        "sha256": "5d41…",
+        "problem": "",
+    },
     "changes": [],
     "findings": [],
     "status": 200,
@@ -282,6 +288,7 @@ EXAMPLES: Mapping[str, Mapping[str, Any]] = {
             "input": [_MESSAGE],
             "settings": {},
             "message_ids": ["msg_1c9e"],
+            "removed_at": None,
             "rules_hash": "9f86…",
             "attempts": [_ATTEMPT],
         }
