@@ -59,7 +59,8 @@ def to_prompt(messages: Iterable[Mapping[str, Any]], *, system: Sequence[str] = 
             made = _turn(parts, message_id, body.origin, arguments)
         else:
             role = "user"
-            made = [Message("user", tuple(said), None, message_id)] if (said := _said_by_user(parts)) else []
+            said = _said_by_user(parts)
+            made = [Message("user", tuple(said), None, message_id)] if said else []
         if body.options:
             made = _with_options(made, role, body.options)
         out += made

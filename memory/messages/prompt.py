@@ -137,13 +137,16 @@ class Prompt(Struct, frozen=True):
         *,
         roles: Sequence[Role] = (),
         of: frozenset[type[Part]] = ALL_PARTS,
+        at: Iterable[int] | None = None,
     ) -> Prompt:
         """Apply `change` to every part (of these roles and types); None drops it, and a message so emptied goes too.
 
-        Messages that were empty before stay. The same object if nothing changed.
+        Messages that were empty before stay. With `at` only these places are looked at. The same object if nothing
+        changed.
         """
         messages: list[Message | None] = []
-        for i, message in enumerate(self.messages):
+        for i in range(len(self.messages)) if at is None else at:
+            message = self.messages[i]
             content = message.content
             # Most messages hold nothing of what a pass is about: that has to cost next to nothing.
             if isinstance(content, str) or (roles and message.role not in roles) or of.isdisjoint(map(type, content)):

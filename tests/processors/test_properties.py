@@ -115,7 +115,9 @@ class TestPasses:
             prompt, facts = faithful, facts_of(faithful)
             for step in CATALOGUE:
                 if step.may_act(profile, facts):
+                    before = prompt
                     prompt, _ = step.run(prompt, profile, facts, "rule")
+                    facts.follow(before, prompt, keeps_places=step.keeps_places)
                 if step.fault not in ("tool-id", "tool-name"):
                     assert within(facts_of(prompt), facts, names=step.number < 5), (profile.id, step.fault)
 
@@ -137,6 +139,9 @@ def within(fresh: Facts, carried: Facts, *, names: bool) -> bool:
     known = not names or (
         set(fresh.tool_ids) <= set(carried.tool_ids) and set(fresh.tool_names) <= set(carried.tool_names)
     )
+    for places in ("reasoning_at", "tools_at"):
+        if (at := getattr(carried, places)) is not None and not set(getattr(fresh, places)) <= set(at):
+            return False
     return known and all(getattr(carried, flag) or not getattr(fresh, flag) for flag in flags)
 
 

@@ -289,12 +289,14 @@ def run_steps(
         if state == "off" or (waits and not forced):
             continue
         facts.call.is_forced = forced
-        needs = dict(facts.call.needs)
-        new, made = step.run(prompt, target, facts, rule)
         if state == "report":
-            findings += map(_finding, made)
+            needs = dict(facts.call.needs)
+            # What the pass learns holds for a prompt that is not sent.
+            findings += map(_finding, step.run(prompt, target, replace(facts), rule)[1])
             facts.call.needs = needs
             continue
+        new, made = step.run(prompt, target, facts, rule)
+        facts.follow(prompt, new, keeps_places=step.keeps_places)
         prompt = new
         changes += [told_of_cache(replace(change, breaks_prefix=True) if forced else change) for change in made]
         if step.fault == "tool-name":

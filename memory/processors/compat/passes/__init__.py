@@ -48,6 +48,8 @@ class Step(Struct, frozen=True):
     fault: str
     run: Pass
     may_act: Callable[[Profile, Facts], bool]
+    keeps_places: bool = False
+    """Whether it leaves every part in its message, as far as it leaves it."""
 
 
 _OVERFLOW = Step(1, overflow.FAULT, overflow.drop_oldest_turns, overflow.has_overflowed)
@@ -55,9 +57,9 @@ _PREVIOUS = Step(1, "previous-id", state.forget_previous, state.is_lost)
 _SERVER_STATE = Step(1, "server-state", state.send_what_follows, state.goes_on)
 _SURROGATES = Step(1, "lone-surrogate", characters.mend_surrogates, characters.may_hold_halves)
 _NUL = Step(1, "nul-character", characters.replace_nul, characters.needs_error)
-_REASONING = Step(2, "reasoning", reasoning.drop_unsigned, reasoning.may_act)
+_REASONING = Step(2, "reasoning", reasoning.drop_unsigned, reasoning.may_act, keeps_places=True)
 _SIGNED_ELSEWHERE = Step(
-    2, reasoning.SIGNED_ELSEWHERE, reasoning.drop_signed_elsewhere, reasoning.may_be_signed_elsewhere
+    2, reasoning.SIGNED_ELSEWHERE, reasoning.drop_signed_elsewhere, reasoning.may_be_signed_elsewhere, keeps_places=True
 )
 _ITEM_IDS = Step(2, "item-ids", seals.settle_item_ids, seals.may_hold_item_ids)
 _FOREIGN_BLOCK = Step(3, "foreign-block", texts.drop_foreign_blocks, texts.has_foreign_blocks)
@@ -69,8 +71,8 @@ _INPUT = Step(3, "input-object", arguments.make_objects, arguments.may_have_bad_
 _DUPLICATE = Step(4, "duplicate-id", duplicates.part_repeated_ids, duplicates.may_repeat_ids)
 _PENDING = Step(4, "pending-call", pairs.settle_pending_calls, pairs.may_settle)
 _UNPAIRED = Step(4, "unpaired", pairs.settle_unpaired, pairs.may_be_unpaired)
-_TOOL_ID = Step(5, "tool-id", ids.rename_tool_ids, ids.has_bad_ids)
-_TOOL_NAME = Step(5, "tool-name", ids.rename_tools, ids.has_bad_names)
+_TOOL_ID = Step(5, "tool-id", ids.rename_tool_ids, ids.has_bad_ids, keeps_places=True)
+_TOOL_NAME = Step(5, "tool-name", ids.rename_tools, ids.has_bad_names, keeps_places=True)
 _PART_SIGNATURE = Step(5, "part-signature", seals.drop_foreign_signatures, seals.may_hold_signatures)
 _CALL_SIGNATURE = Step(5, "call-signature", seals.sign_first_calls, seals.needs_call_signature)
 _MEDIA_TYPE = Step(6, "media-type", media.correct_types, media.has_files)

@@ -41,6 +41,15 @@ class Facts(Struct):
     has_odd_text: bool = False
     """Some text may hold half a character."""
     call: Call = field(default_factory=Call)
+    reasoning_at: list[int] | None = None
+    """Places of the messages that hold reasoning; None where they are not known."""
+    tools_at: list[int] | None = None
+    """The same for calls and results."""
+
+    def follow(self, before: Prompt, after: Prompt, *, keeps_places: bool) -> None:
+        """Forget the places that a pass has moved."""
+        if after is not before and not (keeps_places and len(after.messages) == len(before.messages)):
+            self.reasoning_at = self.tools_at = None
 
 
 _NONE: list[str] = []
@@ -49,11 +58,13 @@ _NONE: list[str] = []
 
 def facts_of(prompt: Prompt, declared_tools: Iterable[str] = ()) -> Facts:
     """Facts of a prompt; names of declared tools count after those of the history."""
-    facts = Facts({}, {})
+    reasoning_at: list[int] = []
+    tools_at: list[int] = []
+    facts = Facts({}, {}, reasoning_at=reasoning_at, tools_at=tools_at)
     said: list[Any] = []  # what may hold half a character: ASCII can't, and knowing that costs nothing
     reasoner: Origin | None = None
     asked = _NONE  # client calls of the message before, which the next one has to answer
-    for message in prompt.messages:
+    for i, message in enumerate(prompt.messages):
         if message.options is not None:
             _note_options(facts, message.options)
             said.append(message.options)
@@ -117,6 +128,8 @@ def facts_of(prompt: Prompt, declared_tools: Iterable[str] = ()) -> Facts:
                         facts.has_empty_result = True
                 elif type(part) is Reasoning:
                     facts.has_reasoning = True
+                    if not reasoning_at or reasoning_at[-1] != i:
+                        reasoning_at.append(i)
                     if part.origin is not reasoner:
                         reasoner = part.origin
                         facts.reasoners.add(reasoner)
@@ -128,6 +141,8 @@ def facts_of(prompt: Prompt, declared_tools: Iterable[str] = ()) -> Facts:
                     facts.has_file = True
                     if isinstance(part, File):
                         said += (part.filename, part.media_type, None if part.data.isascii() else part.data)
+        if answers or calls or hosted:
+            tools_at.append(i)
         if message.role == "tool":
             if answers != asked:
                 facts.has_unpaired = True

@@ -42,36 +42,34 @@ def rename_tool_ids(prompt: Prompt, profile: Profile, facts: Facts, rule: str) -
     changes: list[Change] = []
     called: set[Spot] = set()  # a result beside its call needs no change of its own
 
-    def rename(message: Message, part: Part) -> Part:
-        match part:
-            case ToolCall() if part.id in table:
-                called.add(spot_of(message, part))
-                changes.append(_renamed(rule, message, part, part.id, table[part.id], "Ids", profile.tool_ids))
-                return replace(part, id=table[part.id])
-            case ToolResult() if part.call_id in table:
-                if spot_of(message, part) not in called:
-                    changes.append(
-                        _renamed(rule, message, part, part.call_id, table[part.call_id], "Ids", profile.tool_ids)
-                    )
-                return replace(part, call_id=table[part.call_id])
-            case _:
-                return part
+    def rename(message: Message, part: ToolCall | ToolResult) -> Part:
+        is_call = isinstance(part, ToolCall)
+        old = part.id if isinstance(part, ToolCall) else part.call_id
+        if old not in table:
+            return part
+        spot = spot_of(message, part)
+        if is_call or spot not in called:
+            changes.append(_renamed(rule, message, part, old, table[old], "Ids", profile.tool_ids))
+        if not isinstance(part, ToolCall):
+            return replace(part, call_id=table[old])
+        called.add(spot)
+        return replace(part, id=table[old])
 
-    return prompt.map_parts(rename, roles=("assistant", "tool"), of=_TOOL_PARTS), changes
+    return prompt.map_parts(rename, roles=("assistant", "tool"), of=_TOOL_PARTS, at=facts.tools_at), changes
 
 
 def rename_tools(prompt: Prompt, profile: Profile, facts: Facts, rule: str) -> tuple[Prompt, list[Change]]:
     table = renames(facts.tool_names, profile.tool_names)
     changes: list[Change] = []
 
-    def rename(message: Message, part: Part) -> Part:
-        if not isinstance(part, ToolCall | ToolResult) or part.name not in table:
+    def rename(message: Message, part: ToolCall | ToolResult) -> Part:
+        if part.name not in table:
             return part
         if isinstance(part, ToolCall):
             changes.append(_renamed(rule, message, part, part.name, table[part.name], "Tool names", profile.tool_names))
         return replace(part, name=table[part.name])
 
-    return prompt.map_parts(rename, roles=("assistant", "tool"), of=_TOOL_PARTS), changes
+    return prompt.map_parts(rename, roles=("assistant", "tool"), of=_TOOL_PARTS, at=facts.tools_at), changes
 
 
 def _renamed(rule: str, message: Message, part: Part, old: str, new: str, what: str, form: IdFormat) -> Change:

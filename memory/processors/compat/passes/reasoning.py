@@ -11,6 +11,7 @@ from memory.profiles import plain_model
 from memory.profiles.profile import Profile
 
 SIGNED_ELSEWHERE = "foreign-signature"
+_REASONING: frozenset[type[Part]] = frozenset((Reasoning,))
 
 
 def may_act(profile: Profile, facts: Facts) -> bool:
@@ -107,6 +108,6 @@ def _drop(
         changes.append(Change(rule, reason, "reasoning hidden", spot_of(message, part), brief(part)))
         return None
 
-    out = prompt.map_parts(keep, roles=("assistant",), of=frozenset((Reasoning,)))
+    out = prompt.map_parts(keep, roles=("assistant",), of=_REASONING, at=facts.reasoning_at)
     facts.reasoners, facts.has_reasoning = set(kept), bool(kept)
     return out, changes
