@@ -25,12 +25,12 @@ from memory.messages.stored import (
     check_content,
     content_of,
     instant,
-    origin_of,
     parts_of,
     read_content,
     timestamp,
-    write_json,
 )
+from memory.messages.typed import origin_of
+from memory.messages.values import write_json
 from memory.models import Message, MessageVersion, Thread
 
 STORED_ROLES = tuple(role for role in ROLES if role != "system")

@@ -11,7 +11,8 @@ from ninja.renderers import BaseRenderer
 
 from compat_admin.api.refused import Refused
 from memory.errors import FieldError, InvalidInput
-from memory.messages.stored import clean_content, decode_json, read_content, write_json
+from memory.messages.stored import clean_content, decode_json, read_content
+from memory.messages.values import write_json
 
 T = TypeVar("T")
 

@@ -12,7 +12,7 @@ from msgspec import Struct
 
 from compat_admin.dashboard.json_lines import Line
 from compat_admin.dashboard.tags import foreign
-from memory.messages.stored import write_json
+from memory.messages.values import write_json
 from memory.processors.changes import Placed
 from memory.processors.compat.catalogue import RULES
 from memory.processors.compat.targets import STEP_NAMES, step_of

@@ -11,7 +11,7 @@ from typing import Any
 from msgspec import Struct
 
 from compat_admin.dashboard.tags import size
-from memory.messages.stored import write_json
+from memory.messages.values import write_json
 
 WIDTH = 76
 SHOWN_TEXT = 240

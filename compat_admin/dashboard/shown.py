@@ -15,7 +15,8 @@ from msgspec import Struct, structs
 
 from compat_admin.dashboard.json_lines import pretty
 from compat_admin.dashboard.tags import size as in_words
-from memory.messages.stored import UNREADABLE, parts_of, read_content, write_json
+from memory.messages.stored import UNREADABLE, parts_of, read_content
+from memory.messages.values import write_json
 from memory.queries import MessageItem
 
 SHOWN_BYTES = 2000

@@ -19,7 +19,8 @@ from memory import queries
 from memory.access import hide_content, thread_for
 from memory.errors import InvalidInput, NotFound
 from memory.messages.names import PROVIDERS
-from memory.messages.stored import read_content, write_json
+from memory.messages.stored import read_content
+from memory.messages.values import write_json
 from memory.models import Message, Thread
 from memory.queries import MessageItem, RunItem, VersionItem
 from memory.services import threads as service

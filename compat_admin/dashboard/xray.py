@@ -17,7 +17,8 @@ from msgspec.structs import replace
 from compat_admin.dashboard.changed import FILTER_STEP, OWN_STEP, Note, Sign, marks_of, notes_of, step_name
 from compat_admin.dashboard.json_lines import Line, lines
 from compat_admin.dashboard.shown import Shown, effective_parts, shown_part
-from memory.messages.stored import StoredMessage, decode_json, write_json
+from memory.messages.stored import StoredMessage, decode_json
+from memory.messages.values import write_json
 from memory.processors.changes import Placed
 from memory.processors.compat.targets import STEP_NAMES
 

@@ -7,7 +7,8 @@ from typing import Any
 
 import msgspec
 
-from memory.messages.stored import clean_content, content_of, read_content, write_json
+from memory.messages.stored import clean_content, content_of, read_content
+from memory.messages.values import write_json
 
 
 def as_object(value: Any) -> dict[str, Any]:

@@ -8,7 +8,8 @@ from typing import Any
 import msgspec
 
 from memory.errors import InvalidInput
-from memory.messages.stored import decode_json, write_json
+from memory.messages.stored import decode_json
+from memory.messages.values import write_json
 
 HALF = re.compile("[\ud800-\udfff]")
 
@@ -47,6 +48,12 @@ def write_mended(value: Any) -> str:
         return write_json(value)
     except UnicodeEncodeError:
         return write_json(mended(value))
+
+
+def storable(text: str) -> str:
+    """The text as a row can hold it: mended, and U+FFFD for U+0000. It may quote what somebody else sent."""
+    whole: str = mended(text)
+    return whole.replace("\x00", "\ufffd")
 
 
 def _differ(new: Any, old: Any) -> bool:

@@ -17,9 +17,7 @@ import msgspec
 
 from memory.errors import FieldError, InvalidInput
 from memory.messages.typed import Body, typed_body
-from memory.messages.typed import origin_of as origin_of
-from memory.messages.values import JsonObject
-from memory.messages.values import write_json as write_json
+from memory.messages.values import JsonObject, write_json
 
 StoredMessage = dict[str, Any]
 """`{"id", "role", "createdAt", "threadId", "resourceId", "type", "content": {...}}`; `content` is parsed.

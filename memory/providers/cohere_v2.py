@@ -36,7 +36,7 @@ from memory.messages.prompt import (
     is_url,
     raw_block,
 )
-from memory.messages.stored import write_json
+from memory.messages.values import write_json
 from memory.providers.classify import classify
 from memory.providers.cohere_stream import ChatReader
 from memory.providers.shared import (

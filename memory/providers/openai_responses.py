@@ -42,7 +42,7 @@ from memory.messages.prompt import (
     holds_raw_block,
     is_url,
 )
-from memory.messages.stored import write_json
+from memory.messages.values import write_json
 from memory.providers.classify import classify
 from memory.providers.openai_responses_items import NAMESPACE, Reader, messages_of, output_type
 from memory.providers.openai_responses_stream import ResponseReader

@@ -19,7 +19,8 @@ from msgspec import Raw, Struct
 from memory import queries
 from memory.access import Principal, run_for
 from memory.errors import InvalidInput
-from memory.messages.stored import parts_of, timestamp, write_json
+from memory.messages.stored import parts_of, timestamp
+from memory.messages.values import write_json
 from memory.models import Message, MessageVersion, Provider, Run
 from memory.providers.entries import ENTRIES
 from memory.queries import AttemptBodies, AttemptItem

@@ -18,7 +18,7 @@ from django.db import DatabaseError, connection, transaction
 from django.utils import timezone
 
 from memory import marks
-from memory.messages.stored import write_json
+from memory.messages.values import write_json
 from memory.providers.wire import Chunk
 from memory.store import insert_events
 

@@ -26,6 +26,7 @@ from msgspec import Struct
 from memory import audit, marks, queue
 from memory.access import Principal
 from memory.errors import Conflict, EncodingError, Forbidden, InvalidInput, NotFound
+from memory.messages.halves import storable
 from memory.models import Job, JobFile, Run
 from memory.principal import SCOPES, can_be_looked_up
 from memory.services.runner import OWNER, RUN_TASK
@@ -185,7 +186,7 @@ class Work:
         if time.monotonic() - self._written_at < _WRITE_EVERY_S:
             return
         self._written_at = time.monotonic()
-        self._write(done_count=done, total_count=total, note=note[:300])
+        self._write(done_count=done, total_count=total, note=storable(note)[:300])
         if Job.objects.filter(id=self.job.id).exclude(cancel_asked_at=None).exists():
             raise JobCancelled(self.job.id)
 

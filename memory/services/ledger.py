@@ -18,8 +18,9 @@ from msgspec import Struct
 from memory import bodies
 from memory.errors import ProviderError
 from memory.fragments import cut
-from memory.messages.halves import mended
-from memory.messages.stored import StoredMessage, write_json
+from memory.messages.halves import storable
+from memory.messages.stored import StoredMessage
+from memory.messages.values import write_json
 from memory.models import Attempt, Run, Thread
 from memory.processors import Turn
 from memory.processors.calls import AttemptRecord, Call
@@ -153,13 +154,13 @@ class Ledger:
                 response_headers=shown_headers(headers, self._key),
                 response_body=zlib.compress(came, _PACKING) if came and self.capture == "full" else b"",
                 response_size=len(came),
-                provider_request_id=_for_row(getattr(error, "request_id", "") or _request_id(headers))[:200],
+                provider_request_id=storable(getattr(error, "request_id", "") or _request_id(headers))[:200],
                 error_class=getattr(error, "error_class", "internal")[:64] if error else "",
-                error_message=without_key(_for_row(str(error)), self._key)[:_SHOWN_ERROR] if error else "",
+                error_message=without_key(storable(str(error)), self._key)[:_SHOWN_ERROR] if error else "",
                 decision=record.decision,
-                reason=record.reason,
+                reason=storable(record.reason),
                 asked_by=record.asked_by,
-                matched=record.matched[:200],
+                matched=storable(record.matched)[:200],
                 delay_wanted_ms=record.delay_wanted_ms,
                 delay_granted_ms=record.delay_granted_ms,
                 usage=_plain(getattr(record.reply, "usage", None)),
@@ -183,7 +184,7 @@ class Ledger:
 
     def close(self, status: str, *, turn: Turn | None = None, error_class: str = "", error: str = "") -> None:
         """End the run, give its thread free, and say there how the last run went."""
-        loop, error = self.loop, _for_row(error)
+        loop, error = self.loop, storable(error)
         if loop is not None and turn is not None:
             self.message_ids = [message["id"] for message in loop.messages.unsaved()]
         with transaction.atomic():
@@ -249,12 +250,6 @@ class Ledger:
             counts = {"loop": {**going_on["loop"], "changed": []}} if going_on else {}
             return write_json({"counts": chain.counts, "steps": self.loop.step, **counts})
         return text
-
-
-def _for_row(text: str) -> str:
-    """The text as a row can hold it; it may quote what a provider sent."""
-    whole: str = mended(text)
-    return whole.replace("\x00", "\ufffd")
 
 
 _SECRET = re.compile(r"auth|cookie|credential|key|password|secret|session|signature|token", re.I)

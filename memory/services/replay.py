@@ -18,7 +18,8 @@ from msgspec import Struct
 from memory.access import operator
 from memory.errors import InvalidInput
 from memory.fragments import first_difference
-from memory.messages.stored import instant, write_json
+from memory.messages.stored import instant
+from memory.messages.values import write_json
 from memory.models import Agent, Message, Provider, RuleSetting, Run, Thread
 from memory.services.bundles import Bundle, BundledAttempt
 from memory.services.ledger import SETUP_FIELDS

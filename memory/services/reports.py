@@ -19,7 +19,7 @@ from memory.access import Principal, run_for
 from memory.errors import Conflict, InvalidInput, ProviderError
 from memory.messages.lists import MessageList
 from memory.messages.prompt import Part, ToolCall
-from memory.messages.stored import write_json
+from memory.messages.values import write_json
 from memory.models import Attempt, Run
 from memory.processors.calls import Call
 from memory.providers.http import Exchange

@@ -28,6 +28,7 @@ from django.utils import timezone
 
 from memory import marks, queue
 from memory.errors import Busy
+from memory.messages.halves import storable
 from memory.models import Job, Run
 from memory.processors.calls import Call, Pause
 from memory.providers.http import Connection, Stream
@@ -381,7 +382,7 @@ def job_id_of(run_id: str) -> str:
 
 def close_job(turn: RunTurn) -> None:
     """Say on the job of a run, if it has one, how it ended."""
-    error = str(turn.error or "")[:2000]
+    error = storable(str(turn.error or ""))[:2000]
     Job.objects.filter(id=job_id_of(turn.run.id), status="running").update(
         status="failed" if error else "done", error=error, finished_at=timezone.now()
     )

@@ -21,7 +21,8 @@ from memory import marks
 from memory.access import Principal, agent_for, run_for
 from memory.errors import Busy, Conflict, InvalidInput, NotFound, RunCancelled, RunFailed, RunStopped, Tripwire
 from memory.messages.lists import MessageList
-from memory.messages.stored import check_content, parts_of, write_json
+from memory.messages.stored import check_content, parts_of
+from memory.messages.values import write_json
 from memory.models import Agent, Job, Run, RunEvent, Thread
 from memory.providers.http import Connection
 from memory.services.calls import settings_for

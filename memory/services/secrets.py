@@ -7,6 +7,7 @@ import re
 from django.conf import settings
 
 from memory.errors import InvalidInput
+from memory.messages.halves import storable
 from memory.models import Provider
 from memory.services.keys import provider_key
 
@@ -25,7 +26,8 @@ _BEARER = re.compile(r"(?P<lead>\bbearer\s+)[A-Za-z0-9._~+/=-]{6,}", re.IGNORECA
 
 
 def without_keys(text: str) -> str:
-    """The text with the keys of this installation, and whatever looks like one, replaced by `[key]`."""
+    """The text as a row can hold it, with the keys of this installation and whatever looks like one as `[key]`."""
+    text = storable(text)
     for key in _own_keys():
         text = text.replace(key, HIDDEN)
     for pattern in (_PASSWORD_IN_URL, _NAMED, _BEARER):

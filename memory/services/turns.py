@@ -30,7 +30,7 @@ from memory.errors import (
 )
 from memory.messages.lists import MessageList
 from memory.messages.names import ModelRef
-from memory.messages.stored import write_json
+from memory.messages.values import write_json
 from memory.models import Agent, Run
 from memory.processors import Chain, Switches
 from memory.processors.calls import Call, Model, Pause

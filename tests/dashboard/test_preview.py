@@ -8,7 +8,7 @@ from django.core.files.uploadedfile import SimpleUploadedFile
 from django.db import transaction
 from django.test import Client
 
-from memory.messages.stored import write_json
+from memory.messages.values import write_json
 from memory.models import Message, MessageVersion, Thread
 from memory.processors.changes import Placed
 from memory.services.rules import switch_rule

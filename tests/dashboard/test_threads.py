@@ -4,7 +4,7 @@ from typing import Any
 import pytest
 from django.test import Client
 
-from memory.messages.stored import write_json
+from memory.messages.values import write_json
 from memory.models import AuditEvent, Message, Thread
 from memory.store import DjangoStorage
 from tests.make import add_messages, make_run, make_thread, message, text, tool_call

@@ -14,10 +14,10 @@ from memory.messages.stored import (
     clean_content,
     decode_json,
     instant,
-    origin_of,
     read_content,
     timestamp,
 )
+from memory.messages.typed import origin_of
 
 
 class TestReading:

@@ -21,7 +21,8 @@ from memory.messages.prompt import (
     prompt_to_json,
     prompt_to_json_like,
 )
-from memory.messages.stored import StoredMessage, content_of, origin_of
+from memory.messages.stored import StoredMessage, content_of
+from memory.messages.typed import origin_of
 from memory.processors.base import ProcessAPIErrorArgs, ProcessLLMRequestArgs, PromptResult, Repair, Retry, Switches
 from memory.processors.changes import Change, Finding, changes_by_comparison, told_of_cache
 from memory.processors.compat import reference

@@ -15,7 +15,8 @@ from msgspec.structs import replace
 
 from memory.messages.names import ModelRef, provider_id
 from memory.messages.prompt import Message, Options, Part, Prompt, Reasoning, ToolCall, ToolResult, own_origin
-from memory.messages.stored import StoredMessage, content_of, origin_of, parts_of
+from memory.messages.stored import StoredMessage, content_of, parts_of
+from memory.messages.typed import origin_of
 from memory.processors.base import ProcessLLMRequestArgs
 from memory.processors.changes import Change, brief, spot_of
 from memory.processors.compat.passes.tags import rename_reminders
