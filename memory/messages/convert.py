@@ -55,22 +55,21 @@ def to_prompt(messages: Iterable[Mapping[str, Any]], *, system: Sequence[str] = 
         parts: Iterable[tuple[int | None, StoredPart]] = enumerate(body.parts)
         if old or (body.content and not (body.parts and body.parts[-1].type == "text")):
             parts = _with_old(body, old or [])
-        if role == "assistant":
-            made = _turn(parts, message_id, body.origin, arguments)
-        else:
-            role = "user"
-            said = _said_by_user(parts)
-            made = [Message("user", tuple(said), None, message_id)] if said else []
+        if role != "assistant":
+            if said := tuple(_said_by_user(parts)):
+                out.append(Message("user", said, body.options or None, message_id))
+            continue
+        made = _turn(parts, message_id, body.origin, arguments)
         if body.options:
-            made = _with_options(made, role, body.options)
+            made = _with_options(made, body.options)
         out += made
     return Prompt(tuple(out))
 
 
-def _with_options(made: list[Message], role: str, options: Options) -> list[Message]:
-    """Message-level metadata goes to the last produced message of the same role."""
+def _with_options(made: list[Message], options: Options) -> list[Message]:
+    """Message-level metadata goes to the last produced message of the assistant."""
     for i in range(len(made) - 1, -1, -1):
-        if made[i].role == role:
+        if made[i].role == "assistant":
             old = made[i]
             made[i] = Message(old.role, old.content, options, old.id, old.origin, old.parted)
             break
@@ -193,7 +192,10 @@ def _reasoning(part: StoredPart, at: int | None, origin: Origin | None) -> Reaso
     if not text:
         if not part.details:
             return None
-        text = "".join([detail.text or "" for detail in part.details if detail.type == "text"])
+        first = part.details[0]
+        text = first.text or "" if first.type == "text" else ""
+        if len(part.details) > 1:
+            text += "".join([detail.text or "" for detail in part.details[1:] if detail.type == "text"])
     options = part.provider_metadata
     return Reasoning(text, options, at, (own_origin(options) if options else None) or origin)
 

@@ -76,7 +76,10 @@ def _authorise(headers: Mapping[str, str], failure: Callable[[int], Refused]) ->
 
 
 def _check_shape(body: Any) -> None:
-    """What the protocol itself asks for. Thinking counts as a text here: whether it is signed is asked by nobody."""
+    """What the protocol itself asks for. Thinking counts as a text here: whether it is signed is asked by nobody.
+
+    Nor is it known of any of them that a final text must not end in white space.
+    """
     if not isinstance(body, dict) or not isinstance(body.get("messages"), list):
         anthropic.check(body)
         raise Refused("messages: Input should be a valid array")
@@ -93,14 +96,17 @@ def _check_shape(body: Any) -> None:
 def _plain(message: Any) -> Any:
     if not isinstance(message, dict) or not isinstance(message.get("content"), list):
         return message
-    text = {"type": "text", "text": "thinking"}
-    return {
-        **message,
-        "content": [
-            text if isinstance(block, dict) and block.get("type") in ("thinking", "redacted_thinking") else block
-            for block in message["content"]
-        ],
-    }
+    return {**message, "content": [_plain_block(block) for block in message["content"]]}
+
+
+def _plain_block(block: Any) -> Any:
+    if not isinstance(block, dict):
+        return block
+    if block.get("type") in ("thinking", "redacted_thinking"):
+        return {"type": "text", "text": "thinking"}
+    if block.get("type") == "text" and isinstance(text := block.get("text"), str):
+        return {**block, "text": text.rstrip() or text}
+    return block
 
 
 def _blocks(body: dict[str, Any]) -> Iterator[dict[str, Any]]:

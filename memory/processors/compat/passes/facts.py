@@ -71,24 +71,26 @@ def facts_of(prompt: Prompt, declared_tools: Iterable[str] = ()) -> Facts:
             if message.role != "system":
                 facts.has_system_turn = True  # perhaps: the pass looks closer
         answers = calls = hosted = _NONE
-        if isinstance(message.content, str):
-            if not message.content or message.content.isspace():
+        content = message.content
+        if isinstance(content, str):
+            if not content or content.isspace():
                 facts.has_blank_text = True
-            if not message.content.isascii():
-                said.append(message.content)
+            if not content.isascii():
+                said.append(content)
         else:
-            if not message.content:
+            if not content:
                 facts.has_blank_text = True
-            for part in message.content:
+            for part in content:
                 if part.options is not None:
                     _note_options(facts, part.options)
                     said.append(part.options)
                 # By exact type: this loop meets every part of every prompt, and patterns cost more.
                 if type(part) is Text:
-                    if not part.text or part.text.isspace():
+                    text = part.text
+                    if not text or text.isspace():
                         facts.has_blank_text = True
-                    if not part.text.isascii():
-                        said.append(part.text)
+                    if not text.isascii():
+                        said.append(text)
                 elif type(part) is ToolCall:
                     if part.id in facts.tool_ids:
                         facts.has_repeated_id = True

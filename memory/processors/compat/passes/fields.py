@@ -118,7 +118,7 @@ def _kind(holder: Message | Part, role: str, value: Mapping[str, Any]) -> str:
 
 
 def may_hold_nulls(profile: Profile, facts: Facts) -> bool:
-    return not profile.null_fields and bool(facts.option_keys)
+    return not profile.null_fields and (bool(facts.option_keys) or facts.has_hosted_call)
 
 
 def drop_nulls(prompt: Prompt, profile: Profile, _: Facts, rule: str) -> tuple[Prompt, list[Change]]:

@@ -20,17 +20,20 @@ def declare_called_tools(prompt: Prompt, profile: Profile, facts: Facts, rule: s
     """Tools that the history calls and nobody declared are declared by name, where none is declared at all."""
     if facts.call.declared or facts.call.needs.get("declare_tools"):
         return prompt, []
+    places = range(len(prompt.messages)) if facts.tools_at is None else facts.tools_at
     called = {
         part.name: None
-        for message in prompt.messages
-        for part in message.parts
+        for i in places
+        for part in prompt.messages[i].parts
         if isinstance(part, ToolCall | ToolResult) and not getattr(part, "provider_executed", False)
     }
     if not called:
         return prompt, []
     facts.call.needs["declare_tools"] = list(called)
     reason = f"{profile.title} wants tools declared when the history holds calls."
-    old = {part.name for m in prompt.messages[: tail_of(prompt)] for part in m.parts if isinstance(part, ToolCall)}
+    tail = tail_of(prompt)
+    known = (prompt.messages[i] for i in places if i < tail)
+    old = {part.name for message in known for part in message.parts if isinstance(part, ToolCall)}
     # Tools stand before all messages: one more of them, and nothing that was kept is good any more.
     is_new = bool(old) and not called.keys() <= old
     made = {"declared": list(called)}
