@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import atexit
 import os
 import random
 
@@ -116,6 +117,7 @@ def main() -> None:
     options = parser.parse_args()
     with site.environment():
         sandbox = site.sandbox()
+        atexit.register(sandbox.stop)
         os.environ["COMPAT_ADMIN_SANDBOX_URL"] = sandbox.said
         key = site.fill(threads=options.streams * 2 + 1, rows=make_rows(options.messages - 2, clean=options.clean))
         sandbox_port = int(sandbox.said.rsplit(":", 1)[1])

@@ -84,7 +84,7 @@ def measure(options: argparse.Namespace, *, clean: bool) -> None:
         before, said = sizes(), bytes_of(Message.objects.filter(thread=thread_id).aggregate(Sum("byte_count")))
         started = time.perf_counter()
         made = generate(
-            operator("bench"), "bench", GenerateRequest(messages=_text(chance, 12, 80), thread_id=thread_id)
+            operator("bench", "admin"), "bench", GenerateRequest(messages=_text(chance, 12, 80), thread_id=thread_id)
         )
         took.append((time.perf_counter() - started) * 1000)
         after = sizes()
@@ -125,13 +125,13 @@ def keeping(messages: int) -> None:
     """What it costs to keep a request that has grown by two messages, beside packing it as a whole."""
     from django.db import transaction
 
-    from bench.__main__ import TARGETS, whole
+    from bench.__main__ import TARGETS, loaded, whole
     from memory import bodies
     from memory.fragments import cut
 
     target, rounds = TARGETS[0], 15
     rows = make_rows(messages + 2 * rounds, clean=True, seed=messages)
-    grown = [whole(rows[: messages + 2 * n], target) for n in range(rounds)]
+    grown = [whole(loaded(rows[: messages + 2 * n]), target) for n in range(rounds)]
     times: dict[str, list[float]] = {"cut and hash": [], "look and write": [], "pack as a whole": []}
     for n, body in enumerate(grown):
         started = time.perf_counter()

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import atexit
 import os
 import time
 from collections import Counter
@@ -93,6 +94,7 @@ def main() -> None:
     options = parser.parse_args()
     with site.environment():
         sandbox = site.sandbox()
+        atexit.register(sandbox.stop)
         os.environ["COMPAT_ADMIN_SANDBOX_URL"] = sandbox.said
         retry = [{"id": "stream-error-retry-processor", "options": {"max_retries": 3}}]
         processors = {

@@ -16,6 +16,8 @@ from typing import Any
 
 import msgspec
 
+from bench.threads import Row
+
 ROOT = Path(__file__).resolve().parent.parent
 MODEL = "anthropic/claude-sonnet-4-5"
 _CONNECTIONS = {"anthropic": "anthropic-messages", "openai": "openai-chat", "groq": "openai-chat"}
@@ -85,7 +87,7 @@ def serve(role: str) -> tuple[Process, int]:
     return Process("manage.py", "serve", role, "--port", str(port)), port
 
 
-def fill(*, threads: int, rows: list[bytes], **agent: Any) -> str:
+def fill(*, threads: int, rows: list[Row], **agent: Any) -> str:
     """Make rows, an agent called `bench`, its connection, an operator `bench`, and threads t0, t1, …; the API key."""
     import django
     from django.core.management import call_command
@@ -107,7 +109,7 @@ def fill(*, threads: int, rows: list[bytes], **agent: Any) -> str:
         Provider.objects.create(id=provider, protocol=protocol, base_url=f"sandbox:{provider}")
     values = {"id": "bench", "name": "Bench", "model": MODEL, "settings": {"max_tokens": 500}, **agent}
     agents.create_agent(operator("bench", "admin"), values)
-    messages = [msgspec.json.decode(row) for row in rows]
+    messages = [{"id": id, "role": role, "content": msgspec.json.decode(text)} for id, role, text in rows]
     for number in range(threads):
         Thread.objects.create(id=f"t{number}", resource_id="bench", title=f"Thread {number}")
         if messages:

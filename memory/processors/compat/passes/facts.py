@@ -72,6 +72,16 @@ def facts_of(prompt: Prompt, declared_tools: Iterable[str] = ()) -> Facts:
                 facts.has_system_turn = True  # perhaps: the pass looks closer
         answers = calls = hosted = _NONE
         content = message.content
+        if message.role == "user" and len(content) == 1 and type(part := content[0]) is Text and part.options is None:
+            # Half of all messages are one plain text.
+            text = part.text
+            if not text or text.isspace():
+                facts.has_blank_text = True
+            if not text.isascii():
+                said.append(text)
+            if asked:
+                facts.has_unpaired, asked = True, _NONE
+            continue
         if isinstance(content, str):
             if not content or content.isspace():
                 facts.has_blank_text = True
