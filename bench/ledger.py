@@ -21,7 +21,7 @@ import zlib
 from typing import Any
 
 from bench import site
-from bench.threads import _text, make_rows
+from bench.threads import make_rows, make_text
 
 TABLES = ("memory_run", "memory_runevent", "memory_attempt", "memory_fragment")
 GOAL = 3.0
@@ -49,8 +49,8 @@ def reply(chance: random.Random, number: int) -> dict[str, Any]:
     blocks: list[dict[str, Any]] = []
     if chance.random() < 0.6:
         signature = f"{chance.getrandbits(1024):0256x}"
-        blocks.append({"type": "thinking", "thinking": _text(chance, 15, 50), "signature": signature})
-    blocks.append({"type": "text", "text": _text(chance, 40, 160)})
+        blocks.append({"type": "thinking", "thinking": make_text(chance, 15, 50), "signature": signature})
+    blocks.append({"type": "text", "text": make_text(chance, 40, 160)})
     usage = {"input_tokens": 200_000, "output_tokens": 200}
     head = {"id": f"msg_{number}", "type": "message", "role": "assistant", "model": "claude-sonnet-4-5"}
     return {**head, "content": blocks, "stop_reason": "end_turn", "stop_sequence": None, "usage": usage}
@@ -84,7 +84,9 @@ def measure(options: argparse.Namespace, *, clean: bool) -> None:
         before, said = sizes(), bytes_of(Message.objects.filter(thread=thread_id).aggregate(Sum("byte_count")))
         started = time.perf_counter()
         made = generate(
-            operator("bench", "admin"), "bench", GenerateRequest(messages=_text(chance, 12, 80), thread_id=thread_id)
+            operator("bench", "admin"),
+            "bench",
+            GenerateRequest(messages=make_text(chance, 12, 80), thread_id=thread_id),
         )
         took.append((time.perf_counter() - started) * 1000)
         after = sizes()

@@ -42,12 +42,12 @@ def make_rows(count: int, *, clean: bool = False, seed: int = 7) -> list[Row]:
     ]
 
 
-def _text(chance: random.Random, least: int, most: int) -> str:
+def make_text(chance: random.Random, least: int, most: int) -> str:
     return " ".join(chance.choices(WORDS, k=chance.randint(least, most)))
 
 
 def _question(chance: random.Random) -> dict[str, Any]:
-    text = _text(chance, 12, 80)
+    text = make_text(chance, 12, 80)
     return {"format": 2, "parts": [{"type": "text", "text": text}], "content": text}
 
 
@@ -60,7 +60,7 @@ def _answer(number: int, chance: random.Random, clean: bool) -> dict[str, Any]:
         calls = 1 if chance.random() < 0.7 else chance.randint(2, 3)
         parts += [_call(f"{number}{call}", chance, provider) for call in range(calls)]
         parts.append({"type": "step-start"})
-    answer: dict[str, Any] = {"type": "text", "text": _text(chance, 40, 160)}
+    answer: dict[str, Any] = {"type": "text", "text": make_text(chance, 40, 160)}
     if provider == "openai":
         answer["providerMetadata"] = {"openai": {"itemId": f"msg_{number}"}}
     parts.append(answer)
@@ -69,7 +69,7 @@ def _answer(number: int, chance: random.Random, clean: bool) -> dict[str, Any]:
 
 
 def _thought(number: int, chance: random.Random, provider: str) -> dict[str, Any]:
-    text = _text(chance, 15, 50)
+    text = make_text(chance, 15, 50)
     part: dict[str, Any] = {"type": "reasoning", "reasoning": "", "details": [{"type": "text", "text": text}]}
     if provider == "anthropic":
         part["providerMetadata"] = {"anthropic": {"signature": f"{chance.getrandbits(1024):0256x}"}}
@@ -82,14 +82,14 @@ def _call(number: str, chance: random.Random, provider: str) -> dict[str, Any]:
     # Some of Cerebras' ids hold characters that others refuse.
     call_id = f"functions.lookup:{number}" if provider == "cerebras" else f"toolu_{number}"
     rows = [
-        {"id": chance.randint(1, 10**6), "title": _text(chance, 3, 8), "score": round(chance.random(), 4)}
+        {"id": chance.randint(1, 10**6), "title": make_text(chance, 3, 8), "score": round(chance.random(), 4)}
         for _ in range(chance.randint(2, 8))
     ]
     invocation = {
         "state": "result",
         "toolCallId": call_id,
         "toolName": chance.choice(("lookup", "read_file", "create_ticket")),
-        "args": {"query": _text(chance, 3, 10), "limit": chance.randint(1, 50)},
+        "args": {"query": make_text(chance, 3, 10), "limit": chance.randint(1, 50)},
         "result": {"ok": True, "rows": rows},
     }
     return {"type": "tool-invocation", "toolInvocation": invocation}

@@ -169,9 +169,8 @@ class Ledger:
             if not is_ours:
                 raise RunLost(self.run.id)
             if record.decision == "retry" and record.matched and self.loop is not None:
-                model = self.loop.model
-                asked = (self.run, model.ref.provider, model.protocol, (), (), record.finished_at)
-                rule_use.record(*asked, asked=record.matched)
+                provider, protocol = self.loop.model.ref.provider, self.loop.model.protocol
+                rule_use.record(self.run, provider, protocol, (), (), record.finished_at, asked=record.matched)
             self.event("attempt", {"number": record.number, "decision": record.decision, "status": status})
 
     def waited(self, number: int, slept_ms: float) -> None:

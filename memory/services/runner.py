@@ -202,6 +202,8 @@ class Runner:
                 self._with_rows, lambda: self._step(going, lambda: self._came(going, turn, call, outcome))
             )
         except BaseException:
+            # Nobody looks at what a pool's work raises; the run is left to its lease.
+            log.exception("a call of run %s could not be made", going.run_id)
             self.leave(going.run_id)
             raise
 

@@ -196,8 +196,9 @@ def _again(caller: Principal, run_id: str) -> tuple[str, GenerateRequest]:
     if run.removed_at is not None:
         raise Conflict(f"the input of this run was removed on {run.removed_at:%Y-%m-%d}", code="cannot_rerun")
     kept = msgspec.json.decode(run.settings)
+    told = [{"role": "system", "content": text} for text in kept.get("system", ())]
     request = GenerateRequest(
-        messages=msgspec.json.decode(run.input),
+        messages=[*told, *msgspec.json.decode(run.input)],
         thread_id=run.thread_id,
         resource_id=run.resource_id,
         model=f"{run.provider}/{run.model_id}",

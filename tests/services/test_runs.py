@@ -220,6 +220,15 @@ class TestRetry:
         assert again.text == "You said: hello"
         assert Thread.objects.get(id="t-1").last_error == ""
 
+    def test_run_again_it_is_told_what_its_caller_told_it(self, agent_id: str, sandbox: Sandbox) -> None:
+        sandbox.script("anthropic", status=401)
+        given = [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "hello"}]
+        with pytest.raises(RunFailed) as raised:
+            generate(caller(), agent_id, GenerateRequest(messages=given, thread_id="t-1"))
+        runs.rerun(caller(), raised.value.run_id)
+        first, again = (seen["body"] for seen in sandbox.requests("anthropic"))
+        assert again == first and "Be brief." in json.dumps(again["system"])
+
     def test_a_dropped_connection_is_on_record(self, agent_id: str, sandbox: Sandbox) -> None:
         sandbox.script("anthropic", drop="before")
         with pytest.raises(RunFailed) as raised:
