@@ -286,9 +286,10 @@ class _Handler(BaseHTTPRequestHandler):
             self.send_header("Connection", "close")
         self.end_headers()
         if pace_s and chunks and drop != "mid":
-            for chunk in chunks:
+            for number, chunk in enumerate(chunks):
+                if number:
+                    self.server.stopped.wait(pace_s)
                 self.wfile.write(chunk)
-                self.server.stopped.wait(pace_s)
             return
         self.wfile.write(body[: len(body) // 2] if drop == "mid" else body)
         if drop == "mid":
