@@ -88,6 +88,11 @@ class MessageList:
     def messages(self) -> list[StoredMessage]:
         return [entry.message for entry in self._entries]
 
+    @property
+    def held(self) -> list[StoredMessage]:
+        """The messages as they came: the content of one that nobody has looked into may be a row's text still."""
+        return [entry.held for entry in self._entries]
+
     def tagged(self, *sources: Source) -> list[StoredMessage]:
         """Messages with one of these tags. A row that several of them touched counts under each."""
         memory, response = "memory" in sources, "response" in sources

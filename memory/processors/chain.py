@@ -171,7 +171,7 @@ class Chain:
             if not has_hook(processor, "process_input_step"):
                 continue
             args = ProcessInputStepArgs(
-                messages=messages.messages,
+                messages=_shown(processor, messages),
                 step_number=step_number,
                 steps=steps,
                 **{name: getattr(settings, name) for name in _SETTINGS},
@@ -290,7 +290,7 @@ class Chain:
             counts = {key.partition("|")[2]: n for key, n in self.counts.items() if key.startswith(f"{processor.id}|")}
             args = ProcessAPIErrorArgs(
                 error=error,
-                messages=messages.messages,
+                messages=_shown(processor, messages),
                 model=model,
                 protocol=protocol,
                 tool_names=tool_names,
@@ -337,7 +337,7 @@ class Chain:
             if not has_hook(processor, "process_output_result"):
                 continue
             args = ProcessOutputResultArgs(
-                messages=messages.messages, result=result, **self._common(processor, messages)
+                messages=_shown(processor, messages), result=result, **self._common(processor, messages)
             )
             answer = self._ask(processor, "process_output_result", args)
             self._take(processor, "process_output_result", answer, args.messages, messages, source="response")
@@ -377,6 +377,11 @@ class Chain:
             return
         held = messages.tagged("input") if answer is given and hook == "process_input" else messages.messages
         messages.apply(answer, [message["id"] for message in held], source=source)
+
+
+def _shown(processor: Any, messages: MessageList) -> list[StoredMessage]:
+    """The messages for a hook. Ours look into the list themselves, where what nobody reads stays text."""
+    return [] if type(processor) in _OURS else messages.messages
 
 
 _SETTINGS = StepSettings.__struct_fields__

@@ -150,7 +150,7 @@ class TurnLoop:
         self.chain.process_input(self.messages)
         if self.step:
             self.messages.begin_step(model_text(self.model.ref))
-        self._begun = {message["id"]: message for message in self.messages.messages}
+        self._begun = {message["id"]: message for message in self.messages.held}
         if not kept:
             return
         self.number, self.usage, self.message_id = kept["number"], dict(kept["usage"]), kept["message_id"]
@@ -165,9 +165,9 @@ class TurnLoop:
         changed = [
             (entry.source, entry.message)
             for entry in entries
-            if entry.source != "memory" and self._begun.get(entry.message["id"]) is not entry.message
+            if entry.source != "memory" and self._begun.get(entry.held["id"]) is not entry.held
         ]
-        present = {entry.message["id"] for entry in entries}
+        present = {entry.held["id"] for entry in entries}
         return {
             "number": self.number,
             "usage": self.usage,
@@ -303,7 +303,7 @@ class TurnLoop:
             tool_names=model.tool_names,
             call_settings=model.call_settings,
         )
-        return Call(0, model, result, model.encode(result), self.messages.messages, self.clock())
+        return Call(0, model, result, model.encode(result), self.messages.held, self.clock())
 
     def _after(self, call: Call, error: Exception, asked: Asked) -> tuple[Call | None, str]:
         """The next attempt of a granted retry, unless it would only say again what was refused; and why."""
@@ -353,7 +353,7 @@ class TurnLoop:
         storage = self.chain.storage()
         if retry.repair is None or storage is None:
             return
-        loaded = {entry.message["id"] for entry in self.messages.entries if entry.was_loaded}
+        loaded = {entry.held["id"] for entry in self.messages.entries if entry.was_loaded}
         rows = [message for message in retry.repair.messages if message["id"] in loaded]
         if rows:
             storage.repair_messages(rows, rule=retry.repair.rule, reason=retry.repair.reason)

@@ -341,6 +341,9 @@ class Stream:
             self._response.close()
         finally:
             self._leave()
+            # What httpx keeps of a call is a ring, which by its trace holds this stream too, until it is collected.
+            self._response.request.extensions.pop("trace", None)
+            del self._response, self._pieces
 
     def __iter__(self) -> Iterator[bytes]:
         """The rest of the body. The key is blanked in it."""

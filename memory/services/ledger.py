@@ -218,6 +218,8 @@ class Ledger:
             if not update_rows(Thread, mine, active_run="", last_error=shown):
                 update_rows(Thread, {"id": self.run.thread_id}, last_error=shown)
             self.event(LAST, {"status": status}, is_last=True)
+        # They know each other: all that the run held would stay until a collection that holds up everything.
+        self.loop = None
 
     def _answer_waiting(self) -> None:
         """End the run that waited for this one's results: now that its state is in this one's row, it is done with."""
