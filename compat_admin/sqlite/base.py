@@ -1,4 +1,6 @@
-"""One writer at a time: a thread that has to wait is woken when it is its turn.
+"""Connections that are used again, and one writer at a time: a thread that has to wait is woken when it is its turn.
+
+To open a connection and read the file's tables takes longer than most requests do, so a few are kept for the next one.
 
 SQLite has one writer. Left to itself, whoever finds it busy sleeps and tries again, so under load some wait for
 seconds while others pass them, and give up with "database is locked". Here the threads of a process wait for each
@@ -7,12 +9,35 @@ other; only other processes are left to SQLite.
 
 from __future__ import annotations
 
+import os
+import sqlite3
 import threading
 from typing import Any
 
 from django.db.backends.sqlite3 import base, operations
 
 _writing = threading.Lock()
+
+_IDLE_MOST = 16
+_File = tuple[str, int, int]
+_idle: list[tuple[_File, sqlite3.Connection]] = []
+_changing_idle = threading.Lock()
+
+
+def _file(path: str) -> _File | None:
+    """The file behind a path, as this process has it open; None where there is none."""
+    try:
+        return path, os.stat(path).st_ino, os.getpid()
+    except OSError:
+        return None
+
+
+def _taken(file: _File | None) -> sqlite3.Connection | None:
+    with _changing_idle:
+        for at in range(len(_idle) - 1, -1, -1):
+            if _idle[at][0] == file:
+                return _idle.pop(at)[1]
+    return None
 
 
 class DatabaseOperations(operations.DatabaseOperations):
@@ -31,6 +56,11 @@ class DatabaseWrapper(base.DatabaseWrapper):
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self._has_turn = False
+        self._file: _File | None = None
+
+    def get_new_connection(self, conn_params: Any) -> Any:
+        self._file = _file(str(self.settings_dict["NAME"]))
+        return _taken(self._file) or super().get_new_connection(conn_params)
 
     def _start_transaction_under_autocommit(self) -> None:
         # Who waits longer than SQLite itself would is told so by SQLite.
@@ -55,9 +85,22 @@ class DatabaseWrapper(base.DatabaseWrapper):
 
     def _close(self) -> Any:
         try:
-            return super()._close()  # type: ignore[misc]  # the stubs lack it
+            if not self._kept():
+                super()._close()  # type: ignore[misc]  # the stubs lack it
         finally:
             self._end_turn()
+
+    def _kept(self) -> bool:
+        """Whether the connection now waits for its next use: one that is as it was when it was opened."""
+        file, opened = self._file, self.connection
+        if file is None or opened.in_transaction or self.errors_occurred or file != _file(file[0]):
+            return False
+        with _changing_idle:
+            _idle.append((file, opened))
+            oldest = _idle.pop(0)[1] if len(_idle) > _IDLE_MOST else None
+        if oldest is not None:
+            oldest.close()
+        return True
 
     def _end_turn(self) -> None:
         if self._has_turn:
