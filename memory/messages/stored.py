@@ -130,7 +130,7 @@ def text_of(content: Mapping[str, Any]) -> str:
 
 def timestamp(at: datetime) -> str:
     """ISO 8601 UTC with milliseconds, as stored messages spell time."""
-    return at.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.") + f"{at.microsecond // 1000:03d}Z"
+    return f"{at.astimezone(UTC).isoformat(timespec='milliseconds')[:-6]}Z"
 
 
 def instant(value: Any) -> datetime | None:

@@ -92,8 +92,11 @@ def place_changes(
     """Changes in message order, numbered from 1, with their places in the thread and in the encoded request."""
     position = {message["id"]: i for i, message in enumerate(stored) if message.get("id")}
     sent: dict[Spot, list[str]] = {}
+    changed = {change.spot.message_id for change in changes}
     for i, message in enumerate(prompt.messages):
         for j, part in enumerate(message.parts):
+            if message.id not in changed and part.of not in changed:
+                continue
             pointer = places.get((i, j)) or places.get((i, -1))
             if pointer is not None:
                 spot = spot_of(message, part)

@@ -1,14 +1,18 @@
 """Streamed runs: events as they come, for readers who come and go."""
 
+import gc
 import json
+import weakref
+from concurrent.futures import wait
 from typing import Any
 
 import pytest
 
 from memory.errors import Busy, NotFound
 from memory.models import Attempt, Message, Run
+from memory.providers import http
 from memory.sandbox import Sandbox
-from memory.services import agents, runs, streams
+from memory.services import agents, runs, streams, turns
 from memory.services.runner import runner
 from memory.services.runs import GenerateRequest
 from tests.make import caller
@@ -121,3 +125,30 @@ def test_a_process_takes_no_more_than_it_may(sandbox: Sandbox, settings: Any) ->
         runs.start_stream(caller(), "nobody", GenerateRequest(messages="x"))
     assert read(first.id)[-1][2] == {"status": "succeeded"}
     runner.cache_clear()
+
+
+def test_nothing_of_a_run_waits_for_the_collector(sandbox: Sandbox, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A collection that has to look for rings holds up all streams of the process."""
+    held: weakref.WeakSet[Any] = weakref.WeakSet()
+
+    def noted(kind: type) -> Any:
+        class Noted(kind):  # type: ignore[misc]
+            def __init__(self, *args: Any, **more: Any) -> None:
+                super().__init__(*args, **more)
+                held.add(self)
+
+        return Noted
+
+    monkeypatch.setattr(turns, "TurnLoop", noted(turns.TurnLoop))
+    monkeypatch.setattr(http, "Stream", noted(http.Stream))
+    gc.collect()
+    gc.disable()
+    try:
+        run = start()
+        assert read(run.id)[-1][2] == {"status": "succeeded"}
+        # What the pools still hold of the last piece of work goes with the next one.
+        for pool in (runner()._calls, runner()._rows):
+            wait([pool.submit(int) for _ in range(pool._max_workers)])
+        assert len(held) == 0
+    finally:
+        gc.enable()

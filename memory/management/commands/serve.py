@@ -68,6 +68,8 @@ class Command(BaseCommand):
         # What is loaded by now stays for good: looking through it again and again would hold up everything.
         gc.collect()
         gc.freeze()
+        # Runs leave next to nothing for it, and each look through the oldest holds up every stream for long.
+        gc.set_threshold(2_000, 20, 50)
         print(f"ready: {where} ({role})", flush=True)  # noqa: T201 - for whoever started this
         ended.wait()
         # Runs and jobs under way are left to their leases.
