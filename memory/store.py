@@ -14,6 +14,7 @@ from django.db import IntegrityError, connection, transaction
 from django.db.models import F
 from django.utils import timezone
 from msgspec import Struct
+from psycopg.adapt import Loader
 
 from memory import audit
 from memory.errors import Conflict, FieldError, InvalidInput, NotFound
@@ -39,6 +40,27 @@ _ROWS_PER_INSERT = 500  # SQLite takes 32,766 values a statement
 _NOTES_SHOWN = 5
 
 
+class _Bytes(Loader):
+    """Text as it came: who reads JSON wants its bytes."""
+
+    def load(self, data: Any) -> bytes:
+        return bytes(data)
+
+
+# A message's time as `timestamp` spells it, and its content as bytes: to make objects of both takes longer than to
+# read the rows.
+_AS_TEXT = {
+    "sqlite": (
+        "replace(substr(m.created_at || '.000', 1, 23), ' ', 'T') || 'Z'",
+        "CAST(m.content AS BLOB)",
+    ),
+    "postgresql": (
+        """to_char(m.created_at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"')::varchar""",
+        "m.content",
+    ),
+}
+
+
 class DjangoStorage:
     """A `HistoryStorage` of rows. What it writes carries `written_by` and `run_id`; `clock` says when.
 
@@ -53,8 +75,9 @@ class DjangoStorage:
 
         Contents are `RowContent`: read when looked into.
         """
+        created_at, content = _AS_TEXT[connection.vendor]
         query = (
-            "SELECT m.message_id, m.role, m.created_at, m.type, m.content, t.resource_id"
+            f"SELECT m.message_id, m.role, {created_at}, m.type, {content}, t.resource_id"
             " FROM memory_message m JOIN memory_thread t ON t.id = m.thread_id WHERE m.thread_id = %s"
         )
         values: list[Any] = [thread_id]
@@ -66,19 +89,21 @@ class DjangoStorage:
             query += " LIMIT %s"
             values.append(last)
         with connection.cursor() as cursor:
+            if connection.vendor == "postgresql":
+                cursor.cursor.adapters.register_loader("text", _Bytes)
             cursor.execute(query, values)
             rows = cursor.fetchall()
         return [
             {
                 "id": message_id,
                 "role": role,
-                "createdAt": timestamp(_utc(created_at)),
+                "createdAt": at,
                 "threadId": thread_id,
                 "resourceId": owner,
                 "type": type_,
-                "content": RowContent(content),
+                "content": RowContent(text),
             }
-            for message_id, role, created_at, type_, content, owner in reversed(rows)
+            for message_id, role, at, type_, text, owner in reversed(rows)
         ]
 
     def save_messages(

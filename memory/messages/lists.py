@@ -29,6 +29,7 @@ _SOURCES: dict[str, Source] = {
     "response": "response",
     "context": "context",
 }
+_ROW_ROLES = frozenset(ROLES) - {"system"}
 _sorted_json = msgspec.json.Encoder(order="sorted")
 
 
@@ -73,7 +74,8 @@ class MessageList:
         self._entries: list[Entry] = []
         self._by_id: dict[str, Entry] = {}
         self._loaded_count = 0  # loaded entries stand first, in stored order
-        self._newest: datetime | None = None
+        self._latest: datetime | None = None
+        self._row_times: list[str] = []
         self._system: dict[str, list[str]] = {"": []}
         self._asked: dict[str, list[Entry]] = {}  # by call id: entries that hold such a call, in order of arrival
         self._growing: tuple[StoredMessage, _Parts] | None = None  # the message merged last, and its parts
@@ -210,6 +212,10 @@ class MessageList:
                 prompt_form.clear()
 
         for i, message in enumerate(given):
+            if tag == "memory" and type(message) is dict and self._is_own_row(message):
+                flush()
+                made.append(message)
+                continue
             place = f"messages[{i}]"
             if not isinstance(message, Mapping) or not isinstance(message.get("role"), str):
                 raise InvalidInput("expected a message with a role", field=place)
@@ -225,6 +231,28 @@ class MessageList:
             made.append(self._stamped(dict(message), tag, place, keeps_time=True))
         flush()
         return made
+
+    def _is_own_row(self, message: StoredMessage) -> bool:
+        """Whether it is a message as a store loads them, with all that the list would have to ask for or fill in."""
+        get = message.get
+        if (
+            type(get("content")) is not RowContent
+            or get("role") not in _ROW_ROLES
+            or not (get("id") and get("threadId") and get("resourceId"))
+            or self.resource_id not in (None, message["resourceId"])
+            or type(get("createdAt")) is not str
+        ):
+            return False
+        self._row_times.append(message["createdAt"])
+        return True
+
+    def _newest(self) -> datetime | None:
+        """The newest time of a message so far; those of rows are read when a message needs a later one."""
+        times, self._row_times = self._row_times, []
+        for at in map(instant, times):
+            if at is not None and (self._latest is None or at > self._latest):
+                self._latest = at
+        return self._latest
 
     def _from_prompt_form(self, given: Sequence[Mapping[str, Any]], tag: Source) -> list[StoredMessage]:
         try:
@@ -314,15 +342,16 @@ class MessageList:
                 raise InvalidInput(f"{key} is {given!r}, the list belongs to {own!r}", field=f"{place}.{key}")
         message["id"] = message.get("id") or self._new_id()
         at = instant(message.get("createdAt"))
-        next_free = None if self._newest is None else self._newest + timedelta(milliseconds=1)
+        newest = self._newest()
+        next_free = None if newest is None else newest + timedelta(milliseconds=1)
         if at is None:
             at = self._clock() if next_free is None else max(self._clock(), next_free)
             message["createdAt"] = timestamp(at)
-        elif not keeps_time and next_free is not None and self._newest is not None and at <= self._newest:
+        elif not keeps_time and next_free is not None and newest is not None and at <= newest:
             at = next_free
             message["createdAt"] = timestamp(at)
-        if self._newest is None or at > self._newest:
-            self._newest = at
+        if newest is None or at > newest:
+            self._latest = at
         if tag != "memory":
             message["content"] = _with_part_times(message["content"], int(at.timestamp() * 1000))
         return message
