@@ -11,7 +11,7 @@ import socket
 import ssl
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Self
 from urllib.parse import urlsplit
 
@@ -293,6 +293,8 @@ class Stream:
         self._secret = ""
         self._is_cancelled = False
         self._has_ended = False
+        self.on_sent: Callable[[], None] = lambda: None
+        """Called once the request has gone out, or not at all."""
 
     def cancel(self) -> None:
         """End this call. Does nothing to one that is over."""
@@ -408,6 +410,7 @@ class Stream:
     def _trace(self, event: str, info: Mapping[str, Any]) -> None:
         if event == "http11.send_request_body.complete":
             marks.passed("request sent")
+            self.on_sent()
         if not event.endswith(("connect_tcp.complete", "start_tls.complete")):
             return
         opened = info["return_value"].get_extra_info("socket")

@@ -17,9 +17,9 @@ import time
 import uuid
 from collections import deque
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from datetime import datetime, timedelta
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 from django.conf import settings
@@ -54,11 +54,13 @@ class _Going:
         self.run_id = run_id
         self.signal = threading.Event()
         self.stream: Stream | None = None
+        self.explained: Future[None] | None = None
+        """The record of what was changed for the call under way."""
         self.wait: tuple[int, float] | None = None
         """Number of the attempt behind which it waits, and since when."""
 
-    def opened(self, stream: Stream) -> None:
-        self.stream = stream
+    def opened(self, stream: Stream, on_sent: Callable[[], None]) -> None:
+        self.stream, stream.on_sent = stream, on_sent
         if self.signal.is_set():
             stream.cancel()
 
@@ -181,21 +183,24 @@ class Runner:
             self._over(going, turn)
             return
         self._calls.submit(self._call, going, turn, call)
-        try:
-            turn.ledger.explained(call)
-        except DatabaseError:
-            log.exception("what was changed for a call of run %s could not be written", going.run_id)
+
+    def _explain(self, going: _Going, turn: RunTurn, call: Call) -> None:
+        """Have it written what was changed for a call: while its answer is awaited, as it takes a while."""
+        if going.explained is None:
+            going.explained = self._rows.submit(self._with_rows, lambda: turn.ledger.explained(call))
 
     def _call(self, going: _Going, turn: RunTurn, call: Call) -> None:
         marks.passed("before call")
+        explain = partial(self._explain, going, turn, call)
         try:
             is_streamed = getattr(call.model, "is_streamed", False)
             if is_streamed:
                 writer.add(turn.feed)
             try:
-                outcome = send(call, turn, going.opened)
+                outcome = send(call, turn, lambda stream: going.opened(stream, explain))
             finally:
                 going.stream = None
+                explain()
                 if is_streamed:
                     writer.remove(turn.feed)
             self._rows.submit(
@@ -209,6 +214,10 @@ class Runner:
 
     def _came(self, going: _Going, turn: RunTurn, call: Call, outcome: Any) -> None:
         marks.passed("reply came")
+        if going.explained is not None:
+            # It was handed in before, so it is done or at work.
+            going.explained.result()
+            going.explained = None
         pause = None
         if isinstance(outcome, Exception):
             pause = turn.failed(call, outcome)
