@@ -290,6 +290,7 @@ def runs_page(
     error_class: str | None = None,
     has_retries: bool = False,
     since: datetime | None = None,
+    count: Count | None = None,
 ) -> Page[RunItem]:
     """Runs the caller may see, newest first. Raises InvalidInput (bad_cursor)."""
     runs = _filtered(_scoped(Run.objects.all(), caller), thread=thread_id, status=status, agent=agent_id)
@@ -302,6 +303,8 @@ def runs_page(
     if has_retries:
         runs = runs.filter(RawSQL("memory_run.attempt_count > 1", (), BooleanField()))
     page = _page(runs, RunItem, "created_at", cursor, limit, lambda run: (run.created_at, run.id))
+    if count is not None:
+        page = structs.replace(page, total=total_of(runs, count))
     return page if caller.may("read") else structs.replace(page, items=[run_shape(item) for item in page.items])
 
 
