@@ -7,9 +7,8 @@ from typing import Any
 from django.contrib import messages
 from django.http import HttpResponse, HttpResponseRedirect
 from django.urls import reverse
-from django.utils.http import urlencode
 
-from compat_admin.dashboard.pages import OperatorRequest, caller, render_page
+from compat_admin.dashboard.pages import OperatorRequest, caller, listed, query, render_page
 from compat_admin.dashboard.shown import cut
 from memory import imports, queries
 from memory.errors import Conflict, InvalidInput
@@ -33,15 +32,11 @@ def job_list(request: OperatorRequest) -> HttpResponse:
     page = queries.jobs_page(caller(request), cursor=request.GET.get("cursor") or None, limit=PER_PAGE, **filters)
     context = {
         "section": "jobs",
-        "page": page,
-        "filters": filters,
+        **listed(request, page, filters),
         "statuses": STATUSES,
         "titles": TITLES,
         "marks": MARKS,
-        "without": {name: _query({k: v for k, v in filters.items() if k != name}) for name in filters},
-        "older": _query({**filters, "cursor": page.next_cursor or ""}),
-        "here": _query({name: request.GET.get(name, "") for name in ("status", "kind", "cursor")}),
-        "is_later": bool(request.GET.get("cursor")),
+        "here": query({name: request.GET.get(name, "") for name in ("status", "kind", "cursor")}),
         "is_live": any(job.status in service.ACTIVE for job in page.items),
     }
     return render_page(request, "jobs/list.html", fragment="jobs/_rows.html", context=context)
@@ -146,8 +141,3 @@ def new_preview(request: OperatorRequest) -> HttpResponse:
             return render_page(request, "jobs/preview.html", context=context, status=422)
         return HttpResponseRedirect(reverse("job", args=[job.id]))
     return render_page(request, "jobs/preview.html", context=context)
-
-
-def _query(values: dict[str, str]) -> str:
-    chosen = {name: value for name, value in values.items() if value}
-    return f"?{urlencode(chosen)}" if chosen else ""
