@@ -237,7 +237,7 @@ def _address_problem(address: str) -> str:
     except ValueError:
         is_usable = False
     if not is_usable or len(address) > MAX_ADDRESS_LENGTH or not address.isprintable() or " " in address:
-        return f"expected an http or https address of at most {MAX_ADDRESS_LENGTH} characters"
+        return f"expected an http or https address, such as https://host/v1, of at most {MAX_ADDRESS_LENGTH} characters"
     has_query = parts.query and not _API_VERSION.fullmatch(parts.query)
     if "@" in parts.netloc or has_query or parts.fragment:
         return "expected an address without user, password, query (but api-version) and fragment: no key belongs there"
