@@ -151,6 +151,18 @@ class AttemptName(Struct, frozen=True):
         return str(self.number)
 
 
+class CallItem(Struct, frozen=True):
+    """An attempt in a list of calls. `error_class` is empty for an answer, and while it is awaited."""
+
+    run_id: str
+    provider: str
+    model_id: str
+    status: int | None
+    error_class: str
+    decision: str
+    started_at: datetime
+
+
 class MessageThen(Struct, frozen=True):
     """A message as it was; `remark` says so where it was changed since."""
 
@@ -290,6 +302,7 @@ def runs_page(
     error_class: str | None = None,
     has_retries: bool = False,
     since: datetime | None = None,
+    count: Count | None = None,
 ) -> Page[RunItem]:
     """Runs the caller may see, newest first. Raises InvalidInput (bad_cursor)."""
     runs = _filtered(_scoped(Run.objects.all(), caller), thread=thread_id, status=status, agent=agent_id)
@@ -302,6 +315,8 @@ def runs_page(
     if has_retries:
         runs = runs.filter(RawSQL("memory_run.attempt_count > 1", (), BooleanField()))
     page = _page(runs, RunItem, "created_at", cursor, limit, lambda run: (run.created_at, run.id))
+    if count is not None:
+        page = structs.replace(page, total=total_of(runs, count))
     return page if caller.may("read") else structs.replace(page, items=[run_shape(item) for item in page.items])
 
 
@@ -498,6 +513,13 @@ def _attempts(rows: QuerySet[Attempt]) -> list[AttemptItem]:
 def attempts_of_thread(thread_id: str, *, limit: int) -> list[AttemptName]:
     """The newest attempts of a thread's runs, newest first."""
     return _structs(Attempt.objects.filter(run__thread=thread_id).order_by("-started_at", "-id")[:limit], AttemptName)
+
+
+def newest_calls(*, limit: int) -> list[CallItem]:
+    """The newest attempts of all runs, newest first, without those that callers made themselves."""
+    names = CallItem.__struct_fields__
+    rows = Attempt.objects.order_by("-id").values_list(*names, "run__is_own_call")[:limit]
+    return [CallItem(*row) for *row, is_own in rows if not is_own]
 
 
 def attempt_of_thread(thread_id: str, run_id: str, number: int) -> AttemptItem:

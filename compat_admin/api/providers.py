@@ -13,12 +13,10 @@ from compat_admin.api.bodies import read_body, reply
 from compat_admin.api.documents import documents
 from compat_admin.api.paging import page_of
 from compat_admin.api.repeats import repeatable
-from compat_admin.api.schemas import Limit, NewProvider, ProviderChange, ProviderItem
-from memory.errors import InvalidInput, NotFound
-from memory.models import Provider
-from memory.providers import ENTRIES, ProviderEntry
+from compat_admin.api.schemas import Limit, NewProvider, ProviderChange
 from memory.queries import MAX_LIMIT, Page
-from memory.services import connections, keys
+from memory.services import connections
+from memory.services.connections import ProviderItem
 
 router = Router(tags=["agents"])
 
@@ -26,9 +24,9 @@ router = Router(tags=["agents"])
 @router.get("/providers", auth=READ, **documents(Page[ProviderItem]))
 def list_providers(request: ApiRequest, limit: Limit = MAX_LIMIT, cursor: str | None = None) -> Page[ProviderItem]:
     """Every provider and where it is reached: its own connection, else its vendor's address."""
-    connections = Provider.objects.in_bulk()
-    items = [_connection(entry, connections.get(id_)) for id_, entry in ENTRIES.items()]
-    return page_of(items, name="providers", key_of=lambda item: item.id, cursor=cursor, limit=limit)
+    return page_of(
+        connections.connection_items(), name="providers", key_of=lambda item: item.id, cursor=cursor, limit=limit
+    )
 
 
 @router.post("/providers", auth=ADMIN, **documents(ProviderItem, status=201, body=NewProvider))
@@ -37,20 +35,20 @@ def create_provider(request: ApiRequest) -> HttpResponse:
     """Set a provider's connection, where it has none of its own; else 409 `id_taken`."""
     body = read_body(request, NewProvider)
     connections.create_connection(request.auth, body.id, _given(body))
-    return reply(_item(body.id), 201)
+    return reply(connections.connection_item(body.id), 201)
 
 
 @router.get("/providers/{provider_id}", auth=READ, **documents(ProviderItem))
 def read_provider(request: ApiRequest, provider_id: str) -> ProviderItem:
     """A provider and where it is reached."""
-    return _item(provider_id)
+    return connections.connection_item(provider_id)
 
 
 @router.patch("/providers/{provider_id}", auth=ADMIN, **documents(ProviderItem, body=ProviderChange))
 def change_provider(request: ApiRequest, provider_id: str) -> ProviderItem:
     """Replace the given fields of a connection that was set here, headers as a whole."""
     connections.update_connection(request.auth, provider_id, _given(read_body(request, ProviderChange)))
-    return _item(provider_id)
+    return connections.connection_item(provider_id)
 
 
 @router.delete("/providers/{provider_id}", auth=ADMIN, **documents(status=204))
@@ -62,35 +60,3 @@ def delete_provider(request: ApiRequest, provider_id: str) -> HttpResponse:
 
 def _given(body: Struct) -> dict[str, Any]:
     return {name: value for name, value in structs.asdict(body).items() if value is not UNSET and name != "id"}
-
-
-def _item(provider_id: str) -> ProviderItem:
-    entry = ENTRIES.get(provider_id)
-    if entry is None:
-        raise NotFound("no such provider")
-    return _connection(entry, Provider.objects.filter(id=provider_id).first())
-
-
-def _connection(entry: ProviderEntry, row: Provider | None) -> ProviderItem:
-    """Names of headers and of the key's place, never a value."""
-    conventional = f"env:{entry.key_variable}" if entry.key_variable else ""
-    key_ref = row.key_ref if row else conventional
-    if not key_ref.startswith(keys.KEY_REFS):
-        key_ref = ""  # Somebody may have put the key itself there.
-    return ProviderItem(
-        id=entry.id,
-        title=entry.title,
-        protocol=row.protocol if row else entry.protocol,
-        base_url=row.base_url if row else entry.base_url,
-        key_ref=key_ref,
-        has_key=_has_key(key_ref),
-        headers=sorted(row.headers) if row else [],
-        is_own=row is not None,
-    )
-
-
-def _has_key(key_ref: str) -> bool:
-    try:
-        return bool(keys.provider_key(key_ref))
-    except InvalidInput:
-        return False

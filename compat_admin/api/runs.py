@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from django.http import HttpResponse
 from msgspec import UNSET, structs
 from ninja import Router
@@ -10,12 +12,14 @@ from compat_admin.api.agents import generated
 from compat_admin.api.auth import READ, RUN, ApiRequest
 from compat_admin.api.bodies import raw_json, read_body
 from compat_admin.api.documents import documents
+from compat_admin.api.fields import only, wanted_fields
 from compat_admin.api.messages import check_messages
 from compat_admin.api.preview import answer_of
 from compat_admin.api.schemas import (
     AttemptAnswer,
     CancelledRun,
     ErrorReport,
+    Fields,
     Limit,
     ReplyReport,
     ReportAnswer,
@@ -25,13 +29,13 @@ from compat_admin.api.schemas import (
     SentRequest,
 )
 from memory import queries
-from memory.queries import AttemptBodies, AttemptItem, Page, RunItem
+from memory.queries import AttemptBodies, AttemptItem, Count, Page, RunItem
 from memory.services import bundles, reports, runs
 
 router = Router(tags=["runs"])
 
 
-@router.get("/runs", auth=READ, **documents(Page[RunItem]))
+@router.get("/runs", auth=READ, **documents(Page[RunItem], has_fields=True))
 def list_runs(
     request: ApiRequest,
     limit: Limit = 20,
@@ -39,11 +43,15 @@ def list_runs(
     thread_id: str | None = None,
     status: str | None = None,
     agent_id: str | None = None,
-) -> Page[RunItem]:
+    fields: Fields | None = None,
+    count: Count | None = None,
+) -> Page[Any]:
     """Runs, newest first. A key of a resource sees that resource's only."""
-    return queries.runs_page(
-        request.auth, cursor=cursor, limit=limit, thread_id=thread_id, status=status, agent_id=agent_id
+    names = wanted_fields(fields, RunItem)
+    page = queries.runs_page(
+        request.auth, cursor=cursor, limit=limit, thread_id=thread_id, status=status, agent_id=agent_id, count=count
     )
+    return only(page, names)
 
 
 @router.get("/runs/{run_id}", auth=READ, **documents(RunAnswer))

@@ -167,29 +167,14 @@ class AgentItem(Struct, frozen=True):
     """How many provider calls one request can become, in words."""
 
 
-class ProviderItem(Struct, frozen=True):
-    """A connection. `key_ref` names where its key is found; the key itself is never shown.
+class NewProvider(Struct, frozen=True, forbid_unknown_fields=True):
+    """A connection for a provider. What is not given is as at its vendor.
 
-    `has_key` is true, too, for credentials that a cloud's own library looks for when a call is made.
+    `key_ref` is `env:NAME`, `file:/path`, `aws:`, `aws:PROFILE` or `google:`; a key itself is refused.
     """
 
     id: str
-    title: str
-    protocol: str
-    base_url: str
-    key_ref: str
-    has_key: bool
-    headers: list[str]
-    """Names of further headers."""
-    is_own: bool
-    """Whether it was set here; else it is the vendor's address and conventional variable."""
-
-
-class NewProvider(Struct, frozen=True, forbid_unknown_fields=True):
-    """A connection for a provider. `key_ref` is `env:NAME` or `file:/path`; a key itself is refused."""
-
-    id: str
-    base_url: str
+    base_url: str | UnsetType = UNSET
     protocol: str | UnsetType = UNSET
     key_ref: str | UnsetType = UNSET
     headers: dict[str, str] | UnsetType = UNSET

@@ -6,7 +6,7 @@ from django.contrib import messages
 from django.http import HttpResponse, HttpResponseRedirect
 from django.urls import reverse
 
-from compat_admin.dashboard.pages import OperatorRequest, caller, render_page
+from compat_admin.dashboard.pages import OperatorRequest, caller, listed, render_page
 from memory.services import agents as service
 
 PER_PAGE = 40
@@ -15,7 +15,7 @@ CAPTURES = (("full", "bodies and changes"), ("changes", "changes only"), ("off",
 
 def agent_list(request: OperatorRequest) -> HttpResponse:
     page = service.agents_page(caller(request), request.GET.get("cursor") or None, PER_PAGE)
-    context = {"section": "agents", "page": page, "captures": CAPTURES}
+    context = {"section": "agents", **listed(request, page), "captures": CAPTURES}
     return render_page(request, "agents/list.html", fragment="agents/_rows.html", context=context)
 
 

@@ -7,9 +7,8 @@ from typing import Any
 from django.contrib import messages
 from django.http import HttpResponse, HttpResponseRedirect
 from django.urls import reverse
-from django.utils.http import urlencode
 
-from compat_admin.dashboard.pages import OperatorRequest, caller, render_page
+from compat_admin.dashboard.pages import OperatorRequest, caller, listed, query, render_page
 from compat_admin.dashboard.shown import cut
 from memory import imports, queries
 from memory.errors import Conflict, InvalidInput
@@ -33,15 +32,11 @@ def job_list(request: OperatorRequest) -> HttpResponse:
     page = queries.jobs_page(caller(request), cursor=request.GET.get("cursor") or None, limit=PER_PAGE, **filters)
     context = {
         "section": "jobs",
-        "page": page,
-        "filters": filters,
+        **listed(request, page, filters),
         "statuses": STATUSES,
         "titles": TITLES,
         "marks": MARKS,
-        "without": {name: _query({k: v for k, v in filters.items() if k != name}) for name in filters},
-        "older": _query({**filters, "cursor": page.next_cursor or ""}),
-        "here": _query({name: request.GET.get(name, "") for name in ("status", "kind", "cursor")}),
-        "is_later": bool(request.GET.get("cursor")),
+        "here": query({name: request.GET.get(name, "") for name in ("status", "kind", "cursor")}),
         "is_live": any(job.status in service.ACTIVE for job in page.items),
     }
     return render_page(request, "jobs/list.html", fragment="jobs/_rows.html", context=context)
@@ -56,14 +51,15 @@ def job_page(request: OperatorRequest, job_id: str) -> HttpResponse:
         "section": "jobs",
         "job": job,
         "kind": TITLES.get(job.kind, job.kind),
-        "mark": MARKS.get(job.status, ""),
+        "mark": "warn" if _has_not_worked(job) else MARKS.get(job.status, ""),
         "headline": headline(job),
         "is_live": job.status in service.ACTIVE,
         "run_id": job.arguments.get("run_id", "") if is_run else "",
         "may_cancel": may_operate and job.status in service.ACTIVE and not is_run and job.cancel_asked_at is None,
         "may_retry": may_operate and job.status in ("failed", "cancelled") and not is_run,
         "arguments": {said: value for name, said in SAID.items() if (value := job.arguments.get(name))},
-        "counts": {name: value for name, value in job.result.items() if not isinstance(value, list)},
+        "counts": {name: value for name, value in job.result.items() if isinstance(value, int)},
+        "told": {name: value for name, value in job.result.items() if isinstance(value, str | float) and value},
         "lists": {name: value for name, value in job.result.items() if isinstance(value, list) and value},
         "traceback": cut(job.traceback, SHOWN_BYTES),
     }
@@ -82,6 +78,8 @@ def headline(job: Any) -> tuple[str, str]:
             return "It ends at its next step.", again
         case "running":
             return "It is being done.", f"{again}{job.note}"
+        case "done" if _has_not_worked(job):
+            return "It was tried, and did not work.", "The page of its connection says what to do."
         case "done":
             left = job.result.get("left out", 0)
             told = f"Done, but {left} {'was' if left == 1 else 'were'} left out." if left else "Done."
@@ -89,6 +87,11 @@ def headline(job: Any) -> tuple[str, str]:
         case "cancelled":
             return "It was cancelled.", "What it had done until then stays."
     return f"Failed: {job.error or 'no reason is on record'}", again
+
+
+def _has_not_worked(job: Any) -> bool:
+    """Whether it is the test of a connection that fails."""
+    return bool(job.status == "done" and job.result.get("outcome", "answered") != "answered")
 
 
 def cancel(request: OperatorRequest, job_id: str) -> HttpResponse:
@@ -146,8 +149,3 @@ def new_preview(request: OperatorRequest) -> HttpResponse:
             return render_page(request, "jobs/preview.html", context=context, status=422)
         return HttpResponseRedirect(reverse("job", args=[job.id]))
     return render_page(request, "jobs/preview.html", context=context)
-
-
-def _query(values: dict[str, str]) -> str:
-    chosen = {name: value for name, value in values.items() if value}
-    return f"?{urlencode(chosen)}" if chosen else ""

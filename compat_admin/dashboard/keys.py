@@ -7,9 +7,8 @@ from typing import Any
 
 from django.http import HttpResponse
 from django.utils import timezone
-from django.utils.http import urlencode
 
-from compat_admin.dashboard.pages import OperatorRequest, caller, go_to, render_page
+from compat_admin.dashboard.pages import OperatorRequest, caller, go_to, listed, render_page
 from memory import queries
 from memory.errors import InvalidInput
 from memory.principal import SCOPES
@@ -50,9 +49,8 @@ def key_list(request: OperatorRequest) -> HttpResponse:
     )
     context = {
         "section": "keys",
-        "page": page,
+        **listed(request, page, {"kind": kind}),
         "kind": kind,
-        "older": f"?{urlencode({'kind': kind, 'cursor': page.next_cursor or ''})}",
         "scopes": [(scope, ALLOWS[scope]) for scope in SCOPES],
         "lasts": LASTS.items(),
         "values": values,

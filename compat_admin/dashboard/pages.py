@@ -16,7 +16,7 @@ from django.template.backends.django import DjangoTemplates
 from django.urls import URLPattern, path, reverse
 from django.utils import timezone
 from django.utils.cache import patch_vary_headers
-from django.utils.http import url_has_allowed_host_and_scheme
+from django.utils.http import url_has_allowed_host_and_scheme, urlencode
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_http_methods
 from django_htmx.http import HttpResponseClientRedirect
@@ -27,6 +27,7 @@ from memory import access
 from memory.errors import CompatAdminError, Conflict, EncodingError, Forbidden, InvalidInput, NotFound
 from memory.models import OperatorPreference
 from memory.principal import Principal
+from memory.queries import Page
 
 P = ParamSpec("P")
 
@@ -151,6 +152,36 @@ def go_to(request: HttpRequest, name: str, *args: Any, notice: str = "") -> Http
     if notice:
         messages.success(request, notice)
     return HttpResponseRedirect(reverse(name, args=args))
+
+
+def query(values: Mapping[str, str]) -> str:
+    """The values that are set, as the query of an address; empty without any."""
+    chosen = {name: value for name, value in values.items() if value}
+    return f"?{urlencode(chosen)}" if chosen else ""
+
+
+def listed(
+    request: HttpRequest,
+    page: Page[Any],
+    filters: Mapping[str, str] | None = None,
+    *,
+    names: Mapping[str, str] | None = None,
+    words: Mapping[str, str] | None = None,
+) -> dict[str, Any]:
+    """What the templates of a list need: its page, the filters that are set, and the addresses round it.
+
+    `names` and `words` are how filters and their values are shown, where that is not as the address has them.
+    """
+    filters, names, words = filters or {}, names or {}, words or {}
+    without = {name: query({k: v for k, v in filters.items() if k != name}) for name in filters}
+    return {
+        "page": page,
+        "filters": filters,
+        "chips": [(names.get(k, k.capitalize()), words.get(k, v), without[k]) for k, v in filters.items()],
+        "newest": query(filters),
+        "older": query({**filters, "cursor": page.next_cursor or ""}),
+        "is_later": bool(request.GET.get("cursor")),
+    }
 
 
 def own_address(request: HttpRequest, address: str) -> str:

@@ -12,10 +12,9 @@ from django.contrib import messages
 from django.http import HttpResponse, HttpResponseRedirect
 from django.urls import reverse
 from django.utils import timezone
-from django.utils.http import urlencode
 from msgspec import Struct
 
-from compat_admin.dashboard.pages import OperatorRequest, caller, plain_file, render_page
+from compat_admin.dashboard.pages import OperatorRequest, caller, listed, plain_file, render_page
 from compat_admin.dashboard.run_bodies import bodies_shown, compared, why_absent
 from compat_admin.dashboard.shown import cut
 from compat_admin.dashboard.tags import milliseconds, plural, seconds
@@ -117,13 +116,9 @@ def run_list(request: OperatorRequest) -> HttpResponse:
     titles = Thread.objects.filter(id__in=thread_ids).values_list("id", "title")
     context = {
         "section": "runs",
-        "page": page,
+        **listed(request, page, filters),
         "titles": dict(titles) if caller(request).may("read") else {},
         "marks": _MARKS,
-        "filters": filters,
-        "without": {name: _query({k: v for k, v in filters.items() if k != name}) for name in filters},
-        "older": _query({**filters, "cursor": page.next_cursor or ""}),
-        "is_later": bool(request.GET.get("cursor")),
         "statuses": STATUSES,
         "providers": PROVIDERS,
         "agents": list(Agent.objects.order_by("name", "id").values_list("id", "name")[:AGENTS_LISTED]),
@@ -380,7 +375,3 @@ def _neighbours(chosen: Try | None, tries: Sequence[Try]) -> dict[str, int]:
 def _json_list(text: str) -> list[dict[str, Any]]:
     value = msgspec.json.decode(text)
     return [entry for entry in value if isinstance(entry, dict)] if isinstance(value, list) else []
-
-
-def _query(values: dict[str, str]) -> str:
-    return f"?{urlencode(values)}" if values else "?"

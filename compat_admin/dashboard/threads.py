@@ -9,11 +9,10 @@ from typing import Any
 
 from django.http import HttpResponse, HttpResponseRedirect
 from django.urls import reverse
-from django.utils.http import urlencode
 from msgspec import Struct
 
 from compat_admin.dashboard.json_lines import pretty
-from compat_admin.dashboard.pages import OperatorRequest, caller, go_to, plain_file, render_page
+from compat_admin.dashboard.pages import OperatorRequest, caller, go_to, listed, plain_file, render_page
 from compat_admin.dashboard.shown import ShownMessage, cut, effective_parts, shown_message, shown_shape, whole_part
 from memory import queries
 from memory.access import hide_content, thread_for
@@ -27,6 +26,7 @@ from memory.services import threads as service
 from memory.store import DjangoStorage
 
 PER_PAGE = 40
+_SAID = {"resource": "Owner", "error": "Last run"}
 # Larger messages are read one by one, so that a page never holds more than one of them, and only so many bytes.
 LOADED_TOGETHER_BYTES = 1_000_000
 LOADED_APART_BYTES = 64_000_000
@@ -77,11 +77,7 @@ def thread_list(request: OperatorRequest) -> HttpResponse:
     filters = {names[name]: value for name, value in given.items()} | ({"error": "1"} if has_error else {})
     context = {
         "section": "threads",
-        "page": page,
-        "filters": filters,
-        "without": {name: _query({k: v for k, v in filters.items() if k != name}) for name in filters},
-        "older": _query({**filters, "cursor": page.next_cursor or ""}),
-        "is_later": bool(request.GET.get("cursor")),
+        **listed(request, page, filters, names=_SAID, words={"error": "failed"}),
         "providers": PROVIDERS,
         "site": f"{request.scheme}://{request.get_host()}",
     }
@@ -297,10 +293,6 @@ def _diff(old: str, new: str) -> tuple[list[tuple[str, str]], str]:
     ]
     hidden = len(found) - DIFF_LINES
     return found[:DIFF_LINES], f"{hidden:,} more lines are not shown." if hidden > 0 else ""
-
-
-def _query(values: dict[str, str]) -> str:
-    return f"?{urlencode(values)}" if values else "?"
 
 
 def _whole_number(text: str | None, field: str) -> int | None:

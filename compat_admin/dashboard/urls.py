@@ -5,6 +5,7 @@ from django.urls import path
 from compat_admin.dashboard import (
     account,
     agents,
+    connections,
     error_lab,
     jobs,
     keys,
@@ -69,6 +70,18 @@ urlpatterns = [
     page("jobs/<str:job_id>/", jobs.job_page, "job", needs="read"),
     page("jobs/<str:job_id>/cancel/", jobs.cancel, "job-cancel", needs="operate", methods=FORM),
     page("jobs/<str:job_id>/retry/", jobs.retry, "job-retry", needs="operate", methods=FORM),
+    page("connections/", connections.connection_list, "connections", needs="shape"),
+    page("connections/new/", connections.choose, "connection-new", needs="admin"),
+    page("connections/<str:provider_id>/", connections.connection_page, "connection", needs="shape"),
+    page("connections/<str:provider_id>/test/", connections.send_test, "connection-test", needs="run", methods=FORM),
+    page("connections/<str:provider_id>/edit/", connections.edit, "connection-edit", needs="admin", methods=FORM_PAGE),
+    page(
+        "connections/<str:provider_id>/remove/",
+        connections.remove,
+        "connection-remove",
+        needs="admin",
+        methods=FORM_PAGE,
+    ),
     page("agents/", agents.agent_list, "agents", needs="shape"),
     page("agents/<str:agent_id>/capture/", agents.capture, "agent-capture", needs="admin", methods=FORM),
 ]

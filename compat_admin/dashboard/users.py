@@ -20,7 +20,7 @@ from memory.services import operators as service
 MAY = {
     "viewer": "sees threads, sizes, rules and decisions, no content",
     "reader": "reads content, too",
-    "operator": "acts: runs again, switches rules, reverts, deletes threads",
+    "operator": "acts: runs again, tests connections, switches rules, reverts, deletes threads",
     "admin": "manages keys, agents, connections and users",
 }
 

@@ -100,7 +100,7 @@ def headers_for(connection: Connection, *, with_key: bool) -> dict[str, str]:
         return {name: value for name, value in headers.items() if name not in _SECRET_HEADERS}
     if key := connection.key.strip():
         _check_value(key, f"the key of {connection.provider}")
-        match _auth_style(connection, key):
+        match auth_style(connection.provider, connection.protocol, key):
             case "api-key" | "x-api-key" | "x-goog-api-key" as name:
                 headers[name] = key
             case _:
@@ -128,12 +128,12 @@ def outgoing(
     return Outgoing(url, headers | dict(signed.headers), signed.secret, signed)
 
 
-def _auth_style(connection: Connection, key: str) -> AuthStyle:
+def auth_style(provider: str, protocol: str, key: str = "") -> AuthStyle:
     """How a key is shown: as the provider's own protocol wants it, else as the protocol does elsewhere."""
-    entry = entry_for(connection.provider)
-    if connection.protocol == entry.protocol or (entry.auth == "api-key" and connection.protocol.startswith("openai-")):
+    entry = entry_for(provider)
+    if protocol == entry.protocol or (entry.auth == "api-key" and protocol.startswith("openai-")):
         return next((style for start, style in entry.auth_by_key.items() if key.startswith(start)), entry.auth)
-    return "x-api-key" if connection.protocol == "anthropic-messages" else "bearer"
+    return "x-api-key" if protocol == "anthropic-messages" else "bearer"
 
 
 def _check_value(value: str, what: str) -> None:

@@ -7,18 +7,27 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from memory import imports
+from django.db import transaction
+from msgspec import structs
+
+from memory import audit, imports
 from memory.access import Principal
-from memory.errors import CompatAdminError, InvalidInput
+from memory.errors import CompatAdminError, InvalidInput, NotFound
 from memory.imports.sources import sources_of
+from memory.messages.names import PROVIDERS
 from memory.models import Job, Thread
-from memory.services.connections import target_model
+from memory.services.connections import new_client, target_model
 from memory.services.importing import import_lines
-from memory.services.jobs import Kind, Work, add_job
+from memory.services.jobs import ACTIVE, Kind, Work, add_job, job_id
+from memory.services.pings import ping
 from memory.services.preview import preview
 
 _LISTED = 200
 _KEPT_EVERY = 25
+_PING = "connection-test"
+_PING_S = 30.0
+"""Who tests a connection waits for it; a turn may take longer."""
+_MAX_MODEL_LENGTH = 200
 
 
 def import_file(work: Work) -> dict[str, Any]:
@@ -86,9 +95,17 @@ def _look(work: Work, thread_id: str, kept: dict[str, Any]) -> None:
         kept["rules"][rule] = kept["rules"].get(rule, 0) + 1
 
 
+def ping_connection(work: Work) -> dict[str, Any]:
+    """A tiny call of a model. That it fails is a result, too."""
+    with new_client(_PING_S) as client:
+        return structs.asdict(ping(target_model(work.arguments["model"]), client))
+
+
 KINDS: Mapping[str, Kind] = {
     "import": Kind(import_file, "imports", "Import"),
     "preview": Kind(preview_threads, "imports", "Preview of all threads"),
+    # Where turns are called, with the keys that are there.
+    _PING: Kind(ping_connection, "runs", "Test of a connection", max_attempts=1),
 }
 
 
@@ -110,6 +127,28 @@ def start_preview(caller: Principal, *, model: str, agent_id: str = "") -> Job:
     """A job that looks what every thread would need for `provider/model`. Raises InvalidInput."""
     target_model(model)
     return start(caller, "preview", {"model": model, "agent_id": agent_id}, title=f"All threads for {model}")
+
+
+def start_connection_test(caller: Principal, provider: str, model_id: str) -> Job:
+    """A job that calls a model once, in the place of the provider's last test; the one under way, where there is one.
+
+    Raises NotFound, and InvalidInput for a text that is no model's name.
+    """
+    if provider not in PROVIDERS:
+        raise NotFound("no such provider")
+    if not model_id or len(model_id) > _MAX_MODEL_LENGTH or not model_id.isprintable() or " " in model_id:
+        raise InvalidInput("name a model as the provider spells it", field="model")
+    model = f"{provider}/{model_id}"
+    with transaction.atomic():
+        Job.objects.filter(id=job_id(_PING, provider)).exclude(status__in=ACTIVE).delete()
+        job = start(caller, _PING, {"model": model}, title=f"Test of {provider}", key=provider)
+        audit.record(caller.name, "connection.tested", "provider", provider, model=model)
+    return job
+
+
+def connection_test(provider: str) -> Job | None:
+    """The last test of a provider's connection, or the one under way."""
+    return Job.objects.filter(id=job_id(_PING, provider)).first()
 
 
 def start(

@@ -92,7 +92,7 @@ def add_job(
     """
     with transaction.atomic():
         job, is_new = Job.objects.get_or_create(
-            id=f"job_{kind}_{key}"[:64] if key else f"job_{uuid.uuid4().hex}",
+            id=job_id(kind, key) if key else f"job_{uuid.uuid4().hex}",
             defaults={
                 "kind": kind,
                 "queue": queue_name,
@@ -108,6 +108,11 @@ def add_job(
             JobFile.objects.create(job=job, name=file[0][:200], content=zlib.compress(file[1], 1))
         _wake(job)
     return job
+
+
+def job_id(kind: str, key: str) -> str:
+    """The id of the one job of a kind with this key."""
+    return f"job_{kind}_{key}"[:64]
 
 
 def job_for(caller: Principal, job_id: str) -> Job:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import Literal
@@ -20,10 +19,11 @@ from memory.models import RuleProbe
 from memory.processors.compat.catalogue import rule_ids
 from memory.processors.compat.faults import known_faults, known_rules
 from memory.profiles import profile_for
-from memory.providers.http import Client, Connection
+from memory.providers.http import Client
 from memory.providers.wire import Encoded, Settings
 from memory.services.calls import Outbound, ProviderModel
 from memory.services.connections import connection_for
+from memory.services.secrets import words_of
 from memory.trials import Trial, trials_for
 
 Outcome = Literal["holds", "not needed", "cure fails", "no answer"]
@@ -32,8 +32,6 @@ Wait = Callable[[float], object]
 _TRIES = 4
 """How often a request is sent while the provider asks to come back later."""
 _LONGEST_WAIT_S = 600.0
-_LONGEST_WORDS = 2000
-_ODD = re.compile("[\ud800-\udfff\x00]")
 
 
 class ProbeStopped(CompatAdminError):
@@ -135,7 +133,7 @@ def _answer(model: ProviderModel, request: Encoded | None, wait: Wait) -> Answer
         try:
             model.send(Outbound(request, request.body, {}))
         except ProviderError as error:
-            words = _redacted(error.message, model.connection)
+            words = words_of(error.message, model.connection)
             _stop_if_closed(error, words, model.ref.provider)
             if not error.is_retryable:
                 return Answer(error.status_code, words, is_refused=error.error_class != "connection")
@@ -161,15 +159,6 @@ def _stop_if_closed(error: ProviderError, words: str, provider: str) -> None:
 
 def _status(error: ProviderError) -> str:
     return str(error.status_code or "no status")
-
-
-def _redacted(text: str, reached: Connection) -> str:
-    """The provider's words without the key and without what the connection's own headers say."""
-    for secret in (reached.key.strip(), *reached.headers.values()):
-        if len(secret) > 3:
-            text = text.replace(secret, "[key]")
-    text = _ODD.sub("\ufffd", text)
-    return text if len(text) <= _LONGEST_WORDS else f"{text[:_LONGEST_WORDS]}…"
 
 
 def _store(caller: Principal, trial: Trial, raw: Answer, cured: Answer) -> RuleProbe:

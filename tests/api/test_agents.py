@@ -292,17 +292,39 @@ class TestGenerate:
         assert "very-secret" not in str(list(events)) and "shop-team" not in str(list(events))
 
     @pytest.mark.parametrize(
+        ("given", "address"),
+        [
+            ({"id": "anthropic"}, "https://api.anthropic.com/v1"),
+            ({"id": "deepseek", "base_url": ""}, "https://api.deepseek.com/v1"),
+            ({"id": "deepseek", "protocol": "anthropic-messages"}, "https://api.deepseek.com/anthropic/v1"),
+        ],
+    )
+    def test_without_an_address_are_at_their_vendors(self, caller: Caller, given: dict[str, str], address: str) -> None:
+        made = caller.post("/providers", given)
+        assert (made["base_url"], made["is_own"]) == (address, True)
+        assert Provider.objects.get(id=given["id"]).base_url == ""
+
+    def test_take_the_addresses_of_azures_deployments(self, caller: Caller) -> None:
+        address = "https://us.openai.azure.com/openai/deployments/{model}?api-version=2024-10-21"
+        assert caller.post("/providers", {"id": "azure", "base_url": address})["base_url"] == address
+        problem(caller.send("POST", "/providers", {"id": "vertex"}), 422, "invalid_input", "base_url")
+        moved = caller.send("PATCH", "/providers/azure", {"base_url": ""})
+        problem(moved, 422, "invalid_input", "base_url")
+        assert Provider.objects.get(id="azure").base_url == address
+
+    @pytest.mark.parametrize(
         ("field", "value"),
         [
             ("id", "nobody"),
             ("protocol", "smoke-signals"),
-            ("base_url", ""),
             ("base_url", "ftp://x.test"),
             ("base_url", "https://user:secret@x.test"),
             ("base_url", "https://x.test/v1?key=secret"),
+            ("base_url", "https://x.test/v1?api-version=1&key=secret"),
             ("base_url", "sandbox:nobody"),
             ("key_ref", "sk-very-secret"),
             ("key_ref", "env:"),
+            ("key_ref", "env:sk-ant-very-secret-indeed"),
             ("key_ref", "env:COMPAT_ADMIN_SECRET_KEY"),
             ("key_ref", "env:DATABASE_URL"),
             ("headers", {"Authorization": "Bearer x"}),

@@ -68,6 +68,23 @@ class TestRunList:
             caller.get("/runs")
         assert len(few) == len(many) == 2
 
+    def test_is_counted_only_where_that_is_asked_for(self, caller: Caller) -> None:
+        for owner, status in (("ada", "failed"), ("ada", "succeeded"), ("bob", "failed")):
+            make.make_run(make.make_thread(owner), status=status)
+        assert "total" not in caller.get("/runs", limit=1)
+        assert caller.get("/runs", limit=1, count="estimate", status="failed")["total"] >= 1
+        assert caller.get("/runs", limit=1, count="exact", status="failed")["total"] == 2
+        first = caller.get("/runs", limit=1, count="exact")
+        assert caller.get("/runs", limit=1, count="exact", cursor=first["next_cursor"])["total"] == 3
+        assert Caller(make.make_key("bob")).get("/runs", count="exact")["total"] == 1
+        assert caller.send("GET", "/runs", count="about").status_code == 422
+
+    def test_gives_the_fields_that_were_asked_for(self, caller: Caller) -> None:
+        run = make.make_run(make.make_thread(), status="failed")
+        assert caller.get("/runs", fields="status, id")["items"] == [{"status": "failed", "id": run.id}]
+        for nonsense in ("status,nothing", ",", "input"):
+            problem(caller.send("GET", "/runs", fields=nonsense), 422, "invalid_input", "fields")
+
     def test_refuses_odd_pages(self, caller: Caller) -> None:
         problem(caller.send("GET", "/runs", cursor="x"), 400, "bad_cursor", "cursor")
         problem(caller.send("GET", "/runs", limit="0"), 422, "invalid_input", "limit")

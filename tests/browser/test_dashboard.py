@@ -106,6 +106,10 @@ def test_no_page_scrolls_sideways_on_a_phone(site: Page, scheme: Any) -> None:
         "/runs/",
         f"/runs/{run.id}/",
         "/agents/",
+        "/connections/",
+        "/connections/anthropic/",
+        "/connections/anthropic/edit/",
+        "/connections/new/",
         "/preferences/",
     ):
         site.goto(address)

@@ -165,6 +165,10 @@ def test_pages_are_sound_for_those_who_do_not_see_them(site: Page) -> None:
         "/rules/trail/",
         f"/rules/{RULE}/?ask=off",
         "/rules/any-lone-surrogate/",
+        "/connections/",
+        "/connections/anthropic/",
+        "/connections/anthropic/edit/",
+        "/connections/new/",
         f"/threads/{thread.id}/preview/?provider=anthropic",
         f"/threads/{thread.id}/preview/?provider=openai&off=openai-chat-foreign-part",
     ):

@@ -15,6 +15,7 @@ from tests.make import make_run, make_thread
 
 ARGUMENTS = {
     "agent_id": "a",
+    "provider_id": "anthropic",
     "thread_id": "thread-1",
     "seq": 1,
     "n": 0,

@@ -1,4 +1,6 @@
 import hashlib
+import html
+import re
 import zlib
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -9,6 +11,7 @@ from django.db import transaction
 from django.test import Client
 from django.utils import timezone
 
+from compat_admin.dashboard import runs
 from compat_admin.dashboard.runs import scale
 from memory import bodies
 from memory.fragments import cut
@@ -108,7 +111,16 @@ class TestRunList:
             assert odd.id in shown and plain.id not in shown, query
         shown = pages.get("/runs/?since=day").content.decode()
         assert plain.id in shown and odd.id not in shown
-        assert "Remove filter since" in shown
+        assert "Remove filter Since" in shown
+
+    def test_keep_their_filters_from_page_to_page(self, pages: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(runs, "PER_PAGE", 1)
+        failed_run(), failed_run()
+        first = pages.get("/runs/?status=failed").content.decode()
+        older = re.search(r'href="(/runs/\?status=failed&amp;cursor=[^"]+)"', first)
+        assert older is not None and ">Newest</a>" not in first
+        second = pages.get(html.unescape(older[1])).content.decode()
+        assert '<a class="btn" href="/runs/?status=failed">Newest</a>' in second and ">Older</a>" not in second
 
     def test_costs_the_same_number_of_queries_with_more_rows(
         self, pages: Client, django_assert_num_queries: Any

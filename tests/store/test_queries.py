@@ -217,6 +217,17 @@ class TestRuns:
         assert len(few) == len(many) == 1
         assert '"input"' not in many[0]
 
+    def test_calls_go_newest_first_without_those_of_callers(self) -> None:
+        run = make_run(make_thread())
+        for status in (429, 200):
+            make_attempt(run, status=status)
+        make_attempt(make_run(make_thread(), is_own_call=True))
+        few = asked(lambda: queries.newest_calls(limit=10))
+        assert len(few) == 1 and '"request_body"' not in few[0]
+        assert [call.status for call in queries.newest_calls(limit=10)] == [200, 429]
+        # The limit is of what is looked at.
+        assert [call.status for call in queries.newest_calls(limit=2)] == [200]
+
     def test_in_full_come_with_their_attempts_in_order(self) -> None:
         run = make_run(make_thread("ada"), input='["hi"]', message_ids=["a"])
         make_attempt(run, number=2, status=200)
