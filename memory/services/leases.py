@@ -20,7 +20,7 @@ from memory.processors import TurnEnd
 from memory.processors.loop import response_message
 from memory.providers.wire import Reply, Usage
 from memory.services.feed import Feed
-from memory.services.runner import OWNER, lease, may_run_here, runner, wake_next
+from memory.services.runner import OWNER, lease, may_run_here, queued_again, runner, wake_next
 from memory.services.turns import RunTurn, chain_and_list, last_event
 
 log = logging.getLogger(__name__)
@@ -48,7 +48,8 @@ def close_expired_runs(*, now: datetime | None = None) -> int:
                 continue
             except Busy:
                 pass
-        _close_interrupted(run)
+        if not queued_again(run):
+            _close_interrupted(run)
         wake_next(run.thread_id or "")
     return count
 

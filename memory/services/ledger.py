@@ -113,7 +113,10 @@ class Ledger:
                     started_at=call.started_at,
                 )
             )
-            self._update_run(attempt_count=call.number, rules_hash=self.rules_hash, state=self.state(), due_at=None)
+            mine = {"id": self.run.id, "owner": self.run.owner, "finished_at": None}
+            kept = {"attempt_count": call.number, "rules_hash": self.rules_hash, "state": self.state(), "due_at": None}
+            if not update_rows(Run, mine, **kept):
+                raise RunLost(self.run.id)
             self._answer_waiting()
 
     def explained(self, call: Call) -> None:

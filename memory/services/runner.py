@@ -24,15 +24,17 @@ from typing import Any
 
 from django.conf import settings
 from django.db import DatabaseError, connection, transaction
+from django.db.models import F
 from django.utils import timezone
 
 from memory import marks, queue
 from memory.errors import Busy
 from memory.messages.halves import storable
-from memory.models import Job, Run
+from memory.models import Job, Run, Thread
 from memory.processors.calls import Call, Pause
 from memory.providers.http import Connection, Stream
 from memory.services.feed import Told, close_feed, open_feed, writer
+from memory.services.ledger import RunLost
 from memory.services.streams import release_connection
 from memory.services.turns import RunTurn, feed_for, send
 from memory.store import claim_thread
@@ -43,6 +45,7 @@ OWNER = f"{socket.gethostname()}:{os.getpid()}:{uuid.uuid4().hex[:8]}"
 RUN_TASK = "memory.run_in_background"
 LOOK_FOR_CANCELS_S = 0.5
 _ROW_THREADS = 4
+_MAX_CLAIMS = 3
 
 Wait = Callable[[float], bool]
 
@@ -364,11 +367,28 @@ def claim_queued(run_id: str) -> Run | None:
         if not Run.objects.filter(id=run_id, status="queued").update(**owned):
             transaction.set_rollback(True)
             return None
-        Job.objects.filter(id=job_id_of(run_id), status="queued").update(status="running", started_at=now)
+        Job.objects.filter(id=job_id_of(run_id), status="queued").update(
+            status="running", started_at=now, attempt_count=F("attempt_count") + 1
+        )
     marks.passed("claimed")
     run.status, run.owner = "running", OWNER
     RunTurn(run).ledger.event("started", {"run_id": run.id, "thread_id": run.thread_id})
     return run
+
+
+def queued_again(run: Run) -> bool:
+    """Put a run whose process is gone back into the queue it came from, if it had made no call; whether it is there."""
+    job = Job.objects.filter(id=job_id_of(run.id), status="running", attempt_count__lt=_MAX_CLAIMS)
+    if run.attempt_count or run.is_own_call or run.cancel_asked_at is not None:
+        return False
+    with transaction.atomic():
+        if not job.update(status="queued", started_at=None, woken_at=None):
+            return False
+        Run.objects.filter(id=run.id).update(status="queued", owner="", lease_until=None)
+        Thread.objects.filter(id=run.thread_id, active_run=run.id).update(active_run="")
+        run.status = "queued"
+        RunTurn(run).ledger.event("queued", {"run_id": run.id, "thread_id": run.thread_id})
+    return True
 
 
 def wake_next(thread_id: str) -> None:
@@ -392,7 +412,9 @@ def job_id_of(run_id: str) -> str:
 
 
 def close_job(turn: RunTurn) -> None:
-    """Say on the job of a run, if it has one, how it ended."""
+    """Say on the job of a run, if it has one, how it ended; where another process has both, it says so."""
+    if isinstance(turn.error, RunLost):
+        return
     error = storable(str(turn.error or ""))[:2000]
     Job.objects.filter(id=job_id_of(turn.run.id), status="running").update(
         status="failed" if error else "done", error=error, finished_at=timezone.now()

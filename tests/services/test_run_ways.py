@@ -18,10 +18,12 @@ from django.utils import timezone
 from memory.errors import Busy, Conflict, RunCancelled
 from memory.models import Attempt, Job, Message, Run, RunEvent, Thread
 from memory.sandbox import Sandbox
-from memory.services import agents, runs, streams
+from memory.services import agents, leases, runs, streams
 from memory.services.feed import feed_of
-from memory.services.runner import OWNER, renew_leases, runner
+from memory.services.ledger import RunLost
+from memory.services.runner import OWNER, claim_queued, close_job, renew_leases, runner
 from memory.services.runs import GenerateRequest
+from memory.services.turns import RunTurn
 from tests.make import caller
 from tests.services.test_streams import read, text_of
 
@@ -290,6 +292,55 @@ class TestCrash:
         assert feed is not None and feed.wait_until_over(10)
         assert Run.objects.get(id=run.id).status == "interrupted"
         assert Attempt.objects.get().decision == "interrupted"
+
+    def test_what_was_claimed_and_never_called_is_queued_again(self, sandbox: Sandbox) -> None:
+        run = park_queued()
+        assert claim_queued(run.id) is not None
+        leave(run)
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(leases, "wake_next", lambda thread_id: None)
+            assert runs.close_expired_runs() == 1
+        assert (Run.objects.get(id=run.id).status, Job.objects.get().status) == ("queued", "queued")
+        runs.run_job(Job.objects.get().id)
+        assert read(run.id)[-1][2] == {"status": "succeeded"}
+        assert len(sandbox.requests()) == 1
+
+    def test_who_was_only_late_leaves_the_run_to_the_one_that_has_it(self, sandbox: Sandbox) -> None:
+        run = park_queued()
+        late = claim_queued(run.id)
+        assert late is not None
+        Run.objects.filter(id=run.id).update(owner="other:1")
+        turn = RunTurn(late)
+        assert turn.next_call() is None
+        assert isinstance(turn.error, RunLost)
+        close_job(turn)
+        assert (Run.objects.get(id=run.id).status, Job.objects.get().status) == ("running", "running")
+        assert not Attempt.objects.exists()
+        leave(run)
+        assert runs.close_expired_runs() == 1
+        assert read(run.id)[-1][2] == {"status": "succeeded"}
+
+    def test_a_run_that_ends_its_process_again_and_again_is_closed(self, sandbox: Sandbox) -> None:
+        run = park_queued()
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(leases, "wake_next", lambda thread_id: None)
+            for _ in range(3):
+                assert claim_queued(run.id) is not None
+                leave(run)
+                assert runs.close_expired_runs() == 1
+        assert Run.objects.get(id=run.id).status == "interrupted"
+
+
+def park_queued() -> Run:
+    """A run in the queue whose wake-up call was lost."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(runs, "dispatch", lambda run_id: None)
+        return runs.start_background(caller(), "patient", GenerateRequest(messages="hello", thread_id="t"))
+
+
+def leave(run: Run) -> None:
+    """As if the run's process had died some time ago."""
+    Run.objects.filter(id=run.id).update(owner="gone:1", lease_until=timezone.now() - timedelta(seconds=1))
 
 
 class TestFallback:
