@@ -93,7 +93,7 @@ class DatabaseWrapper(base.DatabaseWrapper):
     def _kept(self) -> bool:
         """Whether the connection now waits for its next use: one that is as it was when it was opened."""
         file, opened = self._file, self.connection
-        if file is None or opened.in_transaction or self.errors_occurred or file != _file(file[0]):
+        if file is None or opened.in_transaction or self.errors_occurred:
             return False
         with _changing_idle:
             _idle.append((file, opened))
