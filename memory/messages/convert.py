@@ -49,12 +49,18 @@ def to_prompt(messages: Iterable[Mapping[str, Any]], *, system: Sequence[str] = 
         role, content, message_id = message.get("role"), message.get("content"), message.get("id") or ""
         if role == "system":
             continue
-        body, old = content.body if type(content) is RowContent else None, None
+        old: list[StoredPart] = []
+        body = content.body if type(content) is RowContent else None
         if body is None:
             body, old = lenient_body(content_of(content))
-        parts: Iterable[tuple[int | None, StoredPart]] = enumerate(body.parts)
-        if old or (body.content and not (body.parts and body.parts[-1].type == "text")):
-            parts = _with_old(body, old or [])
+        given = body.parts
+        ends_in_text = bool(given) and given[-1].type == "text"
+        if role != "assistant" and ends_in_text and len(given) == 1 and not old:
+            # Half of all messages are one text.
+            text = Text(given[0].text or "", given[0].provider_metadata, 0)
+            out.append(Message("user", (text,), body.options or None, message_id))
+            continue
+        parts = enumerate(given) if ends_in_text and not old else _with_old(body, old)
         if role != "assistant":
             if said := tuple(_said_by_user(parts)):
                 out.append(Message("user", said, body.options or None, message_id))
@@ -79,7 +85,7 @@ def _with_options(made: list[Message], options: Options) -> list[Message]:
 _WITHOUT_TEXT = {"tool-invocation", "reasoning", "step-start", ""}
 
 
-def _with_old(body: Body, old: Iterable[StoredPart]) -> list[tuple[int | None, StoredPart]]:
+def _with_old(body: Body, old: list[StoredPart]) -> Iterable[tuple[int | None, StoredPart]]:
     """The parts with their index; old fields first, the text beside them last where no part says anything else."""
     parts: list[tuple[int | None, StoredPart]] = [(None, part) for part in old]
     parts += enumerate(body.parts)
@@ -129,9 +135,10 @@ def _turn(
                 continue
             call_id, name, options = invocation.tool_call_id, invocation.tool_name, part.provider_metadata
             if args := _value(invocation.args):
-                arguments[call_id] = args
-            elif args is None:
-                args = {}
+                known = arguments[call_id] = args
+            else:
+                args = {} if args is None else args
+                known = arguments.get(call_id) or {}
             output = _output(invocation, options)
             executed = part.provider_executed
             if tool is not None and executed and not tool.provider_executed and output is not None:
@@ -141,7 +148,6 @@ def _turn(
             if output is None or not (options and _is_orphan(options)):
                 block.append(tool)
             if output is not None:
-                known = args or arguments.get(call_id) or {}
                 (block if executed else results).append(ToolResult(call_id, name, output, known, options, at))
             continue
         if kind == "text":
@@ -150,8 +156,10 @@ def _turn(
                 block[-1] = Text(last.text + new.text, last.options, last.at)
                 continue
         elif kind == "step-start":
-            _close(made, block, results, message_id, origin, is_parted)
-            block, results, is_parted, tool = [], [], False, None
+            if block or results:
+                _close(made, block, results, message_id, origin, is_parted)
+                block, results = [], []
+            is_parted, tool = False, None
             continue
         elif kind == "reasoning":
             new = _reasoning(part, at, origin)

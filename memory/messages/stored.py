@@ -90,9 +90,10 @@ class RowContent(JsonObject):
     @property
     def body(self) -> Body | None:
         """The fields that a prompt is made of; None where only `value` tells them."""
-        if self._body is _UNREAD:
-            self._body = typed_body(self._text)
-        return self._body
+        body = self._body
+        if body is _UNREAD:
+            body = self._body = typed_body(self._text)
+        return body
 
 
 def parts_of(content: Mapping[str, Any]) -> list[dict[str, Any]]:
