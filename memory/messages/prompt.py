@@ -149,7 +149,9 @@ class Prompt(Struct, frozen=True):
             message = self.messages[i]
             content = message.content
             # Most messages hold nothing of what a pass is about: that has to cost next to nothing.
-            if isinstance(content, str) or (roles and message.role not in roles) or of.isdisjoint(map(type, content)):
+            if isinstance(content, str) or (roles and message.role not in roles):
+                continue
+            if at is None and of.isdisjoint(map(type, content)):
                 continue
             parts: list[Part] | None = None
             for j, part in enumerate(content):
