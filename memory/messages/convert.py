@@ -30,7 +30,7 @@ from memory.messages.prompt import (
     own_origin,
 )
 from memory.messages.stored import DENIED, RowContent, content_of
-from memory.messages.typed import Body, Invocation, StoredPart, is_plain_object, lenient_body
+from memory.messages.typed import Body, Invocation, StoredPart, is_plain_object, lenient_body, typed_body
 from memory.messages.values import JsonObject, value_of, write_json
 
 _OUTPUT_TYPES = ("text", "json", "error-text", "error-json", "content")
@@ -50,7 +50,7 @@ def to_prompt(messages: Iterable[Mapping[str, Any]], *, system: Sequence[str] = 
         if role == "system":
             continue
         old: list[StoredPart] = []
-        body = content.body if type(content) is RowContent else None
+        body = typed_body(content.row_text) if type(content) is RowContent else None
         if body is None:
             body, old = lenient_body(content_of(content))
         given = body.parts

@@ -94,6 +94,30 @@ def typed_body(text: str | bytes) -> Body | None:
         return None
 
 
+class _CallId(Struct, gc=False, rename="camel"):
+    tool_call_id: str = ""
+
+
+class _Caller(Struct, gc=False, rename="camel"):
+    tool_invocation: _CallId | None = None
+
+
+class _Calls(Struct, gc=False):
+    parts: list[_Caller]
+
+
+_decode_calls = msgspec.json.Decoder(_Calls).decode
+
+
+def call_ids(text: str | bytes) -> list[str] | None:
+    """The ids of the calls in the parts of a content's JSON text; None where only its plain value tells them."""
+    try:
+        parts = _decode_calls(text).parts
+    except (msgspec.DecodeError, UnicodeError, RecursionError):
+        return None
+    return [part.tool_invocation.tool_call_id for part in parts if part.tool_invocation is not None]
+
+
 class _Special(Struct, gc=False):
     value: Raw = _ABSENT
     content: Raw = _ABSENT
