@@ -42,7 +42,7 @@ from memory.messages.prompt import (
     holds_raw_block,
     is_url,
 )
-from memory.messages.values import write_json
+from memory.messages.values import JsonObject, write_json
 from memory.providers.classify import classify
 from memory.providers.openai_responses_items import NAMESPACE, Reader, messages_of, output_type
 from memory.providers.openai_responses_stream import ResponseReader
@@ -57,6 +57,7 @@ from memory.providers.shared import (
     encode_body,
     extra_keys,
     list_at,
+    lone_text,
     mapping,
     not_an_answer,
     object_in,
@@ -174,8 +175,12 @@ def encode_request(prompt: Prompt, settings: Settings, *, provider: str) -> Enco
     writer = _Writer(provider)
     instructions: str | None = None
     for i, message in enumerate(prompt.messages):
+        role = message.role
+        if role in ("user", "assistant") and not message.options and (text := lone_text(message)) is not None:
+            writer.text(role, text, i)
+            continue
         options = _mine(message.options) if message.options else NOTHING
-        match message.role:
+        match role:
             case "system" if options.get("instructions") is True and i == 0:
                 instructions = message.text
                 writer.landed.append((i, 0, 0, "instructions", -1))
@@ -282,17 +287,17 @@ class _Writer:
             self.items.append(with_extra(_Message(role, plain), options.get("item")))
         self.landed.append((i, 0, len(self.items) - 1, "", -1))
 
+    def text(self, role: str, text: str, i: int, j: int = 0) -> None:
+        """Write a text without marks as an item of its own."""
+        self.landed.append((i, j, len(self.items), "content", -1))
+        self.items.append(_Message(role, text))
+
     def user(self, message: Message, options: Mapping[str, Any], i: int) -> None:
-        parts = message.parts
-        if len(parts) == 1 and isinstance(only := parts[0], Text) and not only.options and not options:
-            self.landed.append((i, 0, len(self.items), "content", -1))
-            self.items.append(_Message("user", only.text))
-            return
         given = options.get("role")
         role = given if given in ("system", "developer") else "user"
         content: list[Wire] = []
         is_written = False
-        for j, part in enumerate(parts):
+        for j, part in enumerate(message.parts):
             if not isinstance(part, Text | File):
                 raise refuse(part, "user", f"messages[{i}].content[{j}]")
             mine = _mine(part.options) if part.options else NOTHING
@@ -346,22 +351,24 @@ class _Writer:
         before: Part | None = None
         for j, part in enumerate(message.parts):
             mine = _mine(part.options) if part.options else NOTHING
-            match part:
-                case Text():
-                    before = part if self._text(part, mine, before, i, j) else before
-                    continue
-                case Reasoning():
-                    self._reasoning(part, mine, before, i, j)
-                case ToolCall():
-                    self._call(part, mine, i, j)
-                case ToolResult():
-                    self._hosted_result(part, mine, i, j)
-                case _:
-                    raise refuse(part, "assistant", f"messages[{i}].content[{j}]")
+            if isinstance(part, Text):
+                before = part if self._text(part, mine, before, i, j) else before
+                continue
+            if isinstance(part, Reasoning):
+                self._reasoning(part, mine, before, i, j)
+            elif isinstance(part, ToolCall):
+                self._call(part, mine, i, j)
+            elif isinstance(part, ToolResult):
+                self._hosted_result(part, mine, i, j)
+            else:
+                raise refuse(part, "assistant", f"messages[{i}].content[{j}]")
             before = part
 
     def _text(self, part: Text, mine: Mapping[str, Any], before: Part | None, i: int, j: int) -> bool:
         """Write a text; false when there was nothing to write."""
+        if not mine and part.text:
+            self.text("assistant", part.text, i, j)
+            return True
         block = self._block(mine)
         if block is not None and mine.get("isItem") is True:
             self._add(i, j, block)
@@ -377,8 +384,7 @@ class _Writer:
             self.items[-1] = {**last, "content": [*content, piece]}
             return True
         if item_id is UNSET and isinstance(piece, _OutputText) and not mine.get("item"):
-            self.landed.append((i, j, len(self.items), "content", -1))
-            self.items.append(_Message("assistant", part.text))
+            self.text("assistant", part.text, i, j)
             return True
         pieces = [] if mine.get("isEmpty") is True and not part.text else [piece]
         further = mapping(mine.get("item"))
@@ -420,6 +426,9 @@ class _Writer:
         self.items.append(with_extra(item, mine.get("item")))
 
     def _call(self, part: ToolCall, mine: Mapping[str, Any], i: int, j: int) -> None:
+        if not mine and not part.provider_executed and type(part.input) is JsonObject:
+            self._add(i, j, _Call(part.id, part.name, part.input.text))
+            return
         place = f"messages[{i}].content[{j}]"
         further = mapping(mine.get("call"))
         kind = further.get("type")
@@ -468,9 +477,13 @@ class _Writer:
 
     def results(self, message: Message, i: int) -> None:
         for j, part in enumerate(message.parts):
-            place = f"messages[{i}].content[{j}]"
             if not isinstance(part, ToolResult):
-                raise refuse(part, "tool", place)
+                raise refuse(part, "tool", f"messages[{i}].content[{j}]")
+            value = part.output.value
+            if not part.options and type(value) is JsonObject and part.call_id not in self._types:
+                self._add(i, j, _Output(part.call_id, value.text))
+                continue
+            place = f"messages[{i}].content[{j}]"
             mine = _mine(part.options) if part.options else NOTHING
             further = mapping(mine.get("result"))
             item_id = _item_id(mine, "resultItemId")
@@ -480,7 +493,6 @@ class _Writer:
                 self._add(i, j, with_extra(output, further))
                 continue
             ids = {"call_id": part.call_id} if item_id is UNSET else {"id": item_id, "call_id": part.call_id}
-            value = part.output.value
             if "type" in further and kind != "custom_tool_call_output" and isinstance(value, Mapping):
                 self._add(i, j, {"type": kind, **ids, **value, **further})
             else:
