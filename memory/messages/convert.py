@@ -13,8 +13,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TypeGuard
 from urllib.parse import unquote_to_bytes
 
-from msgspec import Raw
-
 from memory.messages.prompt import (
     File,
     Message,
@@ -90,7 +88,7 @@ def _with_old(body: Body, old: list[StoredPart]) -> Iterable[tuple[int | None, S
     parts: list[tuple[int | None, StoredPart]] = [(None, part) for part in old]
     parts += enumerate(body.parts)
     if _WITHOUT_TEXT.issuperset(part.type for part in body.parts):
-        text = _value(body.content)
+        text = value_of(body.content)
         if text and isinstance(text, str):
             parts.append((None, StoredPart("text", text)))
     return parts
@@ -134,7 +132,7 @@ def _turn(
             if (invocation := part.tool_invocation) is None:
                 continue
             call_id, name, options = invocation.tool_call_id, invocation.tool_name, part.provider_metadata
-            if args := _value(invocation.args):
+            if args := value_of(invocation.args):
                 known = arguments[call_id] = args
             else:
                 args = {} if args is None else args
@@ -191,10 +189,6 @@ def _is_orphan(options: Options) -> bool:
     return isinstance(mastra, dict) and bool(mastra.get("orphanResult"))
 
 
-def _value(given: Any) -> Any:
-    return value_of(given) if type(given) is Raw else given
-
-
 def _reasoning(part: StoredPart, at: int | None, origin: Origin | None) -> Reasoning | None:
     text = part.reasoning
     if not text:
@@ -209,7 +203,7 @@ def _reasoning(part: StoredPart, at: int | None, origin: Origin | None) -> Reaso
 
 
 def _file(part: StoredPart, at: int | None, *, is_user: bool) -> File | None:
-    data = _value(part.data) or part.url
+    data = value_of(part.data) or part.url
     if not isinstance(data, str):
         return None
     media_type = part.mime_type or part.media_type
@@ -229,7 +223,7 @@ def _output(invocation: Invocation, options: Options | None) -> Output | None:
         compact = mastra.get("modelOutput") if isinstance(mastra, dict) else None
         if isinstance(compact, dict) and compact.get("type") in _OUTPUT_TYPES:
             return Output(compact["type"], compact.get("value"))
-        return tool_output(_value(invocation.result) if compact is None else compact)
+        return tool_output(value_of(invocation.result) if compact is None else compact)
     if state == "output-error":
         return Output("error-text", invocation.error_text or "")
     if state == "output-denied":

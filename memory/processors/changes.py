@@ -132,7 +132,7 @@ def place_changes(
 
 def brief(part: Part, *, limit: int = 300) -> Any:
     """A part as a short value for `before` and `after`."""
-    if isinstance(part, Text | Reasoning):
+    if isinstance(part, (Reasoning, Text)):
         text = part.text
         return text if len(text) <= limit else f"{text[:limit]}… ({len(text):,} characters)"
     if isinstance(part, ToolCall):

@@ -277,9 +277,7 @@ def _unset(options: Mapping[str, Any], key: str) -> Any:
 
 def _text(part: Text, role: str, i: int, j: int) -> Wire | None:
     """The block of a text; None for one that only another protocol's namespace could say and that has no text."""
-    if not part.options:
-        return _Text(part.text)
-    if part.text and NAMESPACE not in part.options:
+    if not part.options or (part.text and NAMESPACE not in part.options):
         return _Text(part.text)
     if (block := raw_block(part, NAMESPACE)) is not None:
         return dict(block)

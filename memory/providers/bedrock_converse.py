@@ -187,7 +187,7 @@ def encode_request(prompt: Prompt, settings: Settings, *, provider: str) -> Enco
                 content.append(_Text(part.text))
                 continue
             block = _BLOCKS[type(part)](part, role, i, j)
-            marker = _marker(part) if part.options else None
+            marker = _marker(part) if part.options and NAMESPACE in part.options else None
             if block is not None:
                 content.append(block)
             if block is None or marker:
@@ -309,7 +309,7 @@ def _marker(part: Part) -> Any:
 
 def _text(part: Text, role: str, i: int, j: int) -> Wire | None:
     """The block of a text; None for one that only another protocol's namespace could say and that has no text."""
-    if not part.options:
+    if not part.options or (part.text and NAMESPACE not in part.options):
         return _Text(part.text)
     if (block := raw_block(part, NAMESPACE)) is not None:
         return dict(block)

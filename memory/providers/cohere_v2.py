@@ -274,25 +274,26 @@ def _assistant(message: Message, i: int, number: int, landed: list[Landed]) -> W
     citations: list[Any] = []
     for j, part in enumerate(message.parts):
         mine = own(part.options, NAMESPACE) if part.options else NOTHING
-        if isinstance(part, ToolCall):
+        # By exact type: a class of msgspec's is slow to say that something is none of its own.
+        if type(part) is Text or type(part) is File:
+            if (block := _content_part(part, i, j)) is not None:
+                first = first if content else len(landed)
+                landed.append((i, j, number, "content", len(content)))
+                content.append(block)
+        elif type(part) is Reasoning and mine.get("toolPlan") is True:
+            landed.append((i, j, number, "tool_plan", -1))
+            plans.append(part.text)
+        elif type(part) is Reasoning:
+            first = first if content else len(landed)
+            landed.append((i, j, number, "content", len(content)))
+            content.append(with_extra(_Thinking(part.text), mine.get("extra")))
+        elif type(part) is ToolCall:
             if part.provider_executed:
                 raise EncodingError("a call that a provider ran itself", place=f"messages[{i}].content[{j}]")
             landed.append((i, j, number, "tool_calls", len(calls)))
             calls.append(_call(part, mine, i, j))
-        elif isinstance(part, Reasoning) and mine.get("toolPlan") is True:
-            landed.append((i, j, number, "tool_plan", -1))
-            plans.append(part.text)
-        elif isinstance(part, ToolResult):
-            raise refuse(part, "assistant", f"messages[{i}].content[{j}]")
         else:
-            if isinstance(part, Reasoning):
-                block: Wire | None = with_extra(_Thinking(part.text), mine.get("extra"))
-            else:
-                block = _content_part(part, i, j)
-            if block is not None:
-                first = first if content else len(landed)
-                landed.append((i, j, number, "content", len(content)))
-                content.append(block)
+            raise refuse(part, "assistant", f"messages[{i}].content[{j}]")
         if mine and isinstance(cited := mine.get("citations"), list):
             citations.extend(cited)
     said: str | list[Wire] | UnsetType = content

@@ -351,14 +351,14 @@ class _Writer:
         before: Part | None = None
         for j, part in enumerate(message.parts):
             mine = _mine(part.options) if part.options else NOTHING
-            if isinstance(part, Text):
+            if type(part) is Text:
                 before = part if self._text(part, mine, before, i, j) else before
                 continue
-            if isinstance(part, Reasoning):
+            if type(part) is Reasoning:
                 self._reasoning(part, mine, before, i, j)
-            elif isinstance(part, ToolCall):
+            elif type(part) is ToolCall:
                 self._call(part, mine, i, j)
-            elif isinstance(part, ToolResult):
+            elif type(part) is ToolResult:
                 self._hosted_result(part, mine, i, j)
             else:
                 raise refuse(part, "assistant", f"messages[{i}].content[{j}]")
