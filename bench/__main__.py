@@ -2,8 +2,9 @@
 
     python -m bench [--messages 1000] [--rounds 15]
 
-The limit decodes, maps and encodes row by row and checks nothing. Ratios are medians of the ratios of each round;
-times are of the processor and say little: they differ from machine to machine.
+A limit decodes, maps and encodes row by row and checks nothing (`bench.limits`); beside the one of its own shape each
+protocol is held against the one of Anthropic's. Ratios are medians of the ratios of each round; times are of the
+processor and say little: they differ from machine to machine.
 """
 
 from __future__ import annotations
@@ -15,8 +16,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-import msgspec
-
+from bench.limits import LIMITS, anthropic
 from bench.threads import Row, make_rows
 from memory.messages.convert import to_prompt
 from memory.messages.names import ModelRef
@@ -41,36 +41,6 @@ TARGETS = (
 )
 
 
-def limit(rows: list[Row]) -> bytes:
-    """One plain mapping: what any product has to do at least, for Anthropic's shape."""
-    out = []
-    for _, role, text in rows:
-        content = msgspec.json.decode(text)
-        blocks: list[dict[str, Any]] = []
-        results: list[dict[str, Any]] = []
-        for part in content["parts"]:
-            kind = part["type"]
-            if kind == "text":
-                blocks.append({"type": "text", "text": part["text"]})
-            elif kind == "tool-invocation":
-                call = part["toolInvocation"]
-                call_id = call["toolCallId"]
-                blocks.append({"type": "tool_use", "id": call_id, "name": call["toolName"], "input": call["args"]})
-                said = msgspec.json.encode(call["result"]).decode()
-                results.append({"type": "tool_result", "tool_use_id": call_id, "content": said})
-            elif kind == "reasoning":
-                thinking = {"type": "thinking", "thinking": part["details"][0]["text"]}
-                if "providerMetadata" in part:
-                    thinking |= part["providerMetadata"]
-                blocks.append(thinking)
-            elif results:
-                out.append(msgspec.json.encode({"role": role, "content": blocks}))
-                out.append(msgspec.json.encode({"role": "user", "content": results}))
-                blocks, results = [], []
-        out.append(msgspec.json.encode({"role": role, "content": blocks}))
-    return b'{"messages":[' + b",".join(out) + b"]}"
-
-
 def whole(messages: list[StoredMessage], target: tuple[str, str, str]) -> bytes:
     """The way of a run: its list's messages to a prompt, all passes, the wire."""
     provider, protocol, model_id = target
@@ -84,20 +54,21 @@ def loaded(rows: list[Row]) -> list[StoredMessage]:
     return [{"id": id, "role": role, "content": RowContent(text)} for id, role, text in rows]
 
 
-def ratio(one: Work, other: Work, rounds: int) -> tuple[float, float, float]:
-    """Median time of both in ms and the median of their ratios, measured in turn. Each begins with something fresh."""
-    times: list[tuple[float, float]] = []
+def measure(works: list[Work], rounds: int) -> list[tuple[float, float]]:
+    """Median time of each in ms, and of the first one's ratios to it. They take turns, each on something fresh."""
+    times: list[list[float]] = []
     for _ in range(rounds):
-        pair = []
-        for make, work in (one, other):
+        times.append([])
+        for make, work in works:
             given = make()
             gc.collect()
             started = time.process_time()
             work(given)
-            pair.append((time.process_time() - started) * 1000)
-        times.append((pair[0], pair[1]))
-    ratios = [a / b for a, b in times]
-    return statistics.median(a for a, _ in times), statistics.median(b for _, b in times), statistics.median(ratios)
+            times[-1].append((time.process_time() - started) * 1000)
+    return [
+        (statistics.median(one[i] for one in times), statistics.median(one[0] / one[i] for one in times))
+        for i in range(len(works))
+    ]
 
 
 def main() -> None:
@@ -108,12 +79,13 @@ def main() -> None:
     rows = make_rows(options.messages)
     size = sum(len(text) for _, _, text in rows) / 1000
     print(f"{options.messages} messages, {size:,.0f} KB, {options.rounds} rounds")
-    print(f"{'work':44}{'ms':>8}{'limit ms':>10}{'ratio':>8}")
+    print(f"{'work':50}{'ms':>8}{'limit ms':>10}{'ratio':>8}{'to Anthropic':>15}")
     for target in TARGETS:
-        ours, least, times = ratio(
-            (lambda: loaded(rows), lambda messages, t=target: whole(messages, t)), (lambda: rows, limit), options.rounds
-        )
-        print(f"{'stored text -> request, ' + target[1]:44}{ours:8.2f}{least:10.2f}{times:8.2f}")
+        protocol = target[1]
+        ours: Work = (lambda: loaded(rows), lambda messages, target=target: whole(messages, target))
+        works = [ours, (lambda: rows, LIMITS[protocol]), (lambda: rows, anthropic)]
+        (took, _), (least, times), (_, others) = measure(works, options.rounds)
+        print(f"{'stored text -> request, ' + protocol:50}{took:8.2f}{least:10.2f}{times:8.2f}{others:15.2f}")
     profile = profile_for(ModelRef("anthropic", "claude-sonnet-4-5"))
     clean = to_prompt(loaded(make_rows(options.messages, clean=True)))
 
@@ -124,8 +96,8 @@ def main() -> None:
         return run_steps(CATALOGUE, clean, profile, Switches())
 
     assert all_passes(None)[0] is clean
-    ours, least, times = ratio((lambda: None, all_passes), (lambda: None, one_pass), options.rounds)
-    print(f"{'all passes, nothing to change / one plain pass':44}{ours:8.2f}{least:10.2f}{times:8.2f}")
+    (took, _), (least, times) = measure([(lambda: None, all_passes), (lambda: None, one_pass)], options.rounds)
+    print(f"{'all passes, nothing to change / one plain pass':50}{took:8.2f}{least:10.2f}{times:8.2f}")
 
 
 if __name__ == "__main__":
