@@ -80,6 +80,7 @@ from memory.providers.wire import Chunk, Encoded, Imported, Reply, Settings, Too
 
 PROTOCOL = "gemini-contents"
 NAMESPACE = "google"
+_NAMESPACES = (NAMESPACE, "vertex")
 
 _FINISH = {
     "STOP": "stop",
@@ -189,7 +190,8 @@ def encode_request(prompt: Prompt, settings: Settings, *, provider: str) -> Enco
             number -= _back(message, previous, options, number)
         if number == len(contents):
             lists.append([])
-            contents.append(_content(message, lists[-1], options))
+            content = _Content("model" if role == "assistant" else "user", lists[-1])
+            contents.append(_marked(content, options) if options else content)
         parts = lists[number]
         first, start = 0, len(parts)
         for j, part in enumerate(message.parts):
@@ -253,14 +255,12 @@ def _is_vendors(part: Part) -> bool:
     return raw_block(part, NAMESPACE) is not None
 
 
-def _content(message: Message, parts: list[Wire], options: Mapping[str, Any]) -> Wire:
-    content = _Content("model" if message.role == "assistant" else "user", parts)
-    if not options:
-        return content
-    if "role" not in options:
-        return with_extra(content, options.get("extra"))
-    role = options["role"]
-    return with_extra({"parts": parts} if role == "" else _Content(role, parts), options.get("extra"))
+def _marked(content: _Content, options: Mapping[str, Any]) -> Wire:
+    """A content with the role and the further keys that it came with."""
+    said: Wire = content
+    if "role" in options:
+        said = {"parts": content.parts} if options["role"] == "" else _Content(options["role"], content.parts)
+    return with_extra(said, options.get("extra"))
 
 
 def _instruction(prompt: Prompt) -> Mapping[str, Any]:
@@ -369,7 +369,7 @@ def _place(i: int, j: int) -> str:
 
 def _text(part: Text, role: str, i: int, j: int, unnamed: set[str]) -> Wire | None:
     """The part of a text; None for one that only another protocol's namespace could say and that has no text."""
-    if not part.options:
+    if not part.options or (part.text and part.options.keys().isdisjoint(_NAMESPACES)):
         return _Text(part.text)
     if (block := raw_block(part, NAMESPACE)) is not None:
         return dict(block)
@@ -403,6 +403,9 @@ def _file_part(part: File, role: str, i: int, j: int, unnamed: set[str]) -> Wire
 def _call(part: ToolCall, role: str, i: int, j: int, unnamed: set[str]) -> Wire:
     if role != "assistant":
         raise refuse(part, role, _place(i, j))
+    if not part.options and not part.provider_executed:
+        unnamed.discard(part.id)
+        return _CallPart(_Call(part.name, as_written(part.input), part.id))
     options = _own(part.options) if part.options else NOTHING
     call_id: str | UnsetType = part.id
     if options.get("withoutId") is True:
@@ -412,7 +415,7 @@ def _call(part: ToolCall, role: str, i: int, j: int, unnamed: set[str]) -> Wire:
         unnamed.discard(part.id)
     if part.provider_executed:
         return _hosted_call(part, options, call_id, i, j)
-    call = with_extra(_Call(part.name, as_written(part.input), call_id), options.get("call"))
+    call = with_extra(_Call(part.name, part.input, call_id), options.get("call"))
     return with_extra(_CallPart(call, _signature(options)), options.get("extra"))
 
 
