@@ -39,8 +39,8 @@ def to_prompt(messages: Iterable[Mapping[str, Any]], *, system: Sequence[str] = 
     """The prompt that stored messages (list order, oldest first) make, `system` texts first.
 
     Each prompt message has the id and origin stamp of its stored message, each part the index of its stored part.
-    `content` is a stored value or a `RowContent`, which is read as far as a prompt needs it, and not kept read: the next
-    row has the room again, and less memory is worth more than a second reading costs.
+    `content` is a stored value or a `RowContent`, which is read as far as a prompt needs it. What was read is not kept:
+    that the next row has the same memory again is worth more than a second reading costs.
     """
     out = [Message("system", text) for text in system]
     arguments: dict[str, Any] = {}
