@@ -162,6 +162,7 @@ def encode_request(prompt: Prompt, settings: Settings, *, provider: str) -> Enco
     runs: list[Run] = []
     content: list[Wire] = []
     previous: Message | None = None
+    after_results = False
     for i, message in enumerate(prompt.messages):
         role = message.role
         options = own(message.options, NAMESPACE) if message.options else NOTHING
@@ -173,11 +174,9 @@ def encode_request(prompt: Prompt, settings: Settings, *, provider: str) -> Enco
             if marker := options.get("cachePoint"):
                 system.append({"cachePoint": marker})
             continue
-        if (
-            previous is None
-            or (role == "assistant" and not message.parted)
-            or not _continues(message, previous, options)
-        ):
+        # Most messages begin one of their own: what may continue another is parted, marked, or follows results.
+        may_continue = message.parted or options or (role != "assistant" and after_results)
+        if previous is None or not (may_continue and _continues(message, previous, options)):
             content = []
             said = _Message("assistant" if role == "assistant" else "user", content)
             messages.append(with_extra(said, options.get("extra")) if options else said)
@@ -198,7 +197,7 @@ def encode_request(prompt: Prompt, settings: Settings, *, provider: str) -> Enco
         runs.append((i, first, number, start, len(content) - start))
         if options and (marker := options.get("cachePoint")):
             content.append({"cachePoint": marker})
-        previous = message
+        previous, after_results = message, role == "tool"
     body = encode_body(_body(system, messages, settings))
     return Encoded(f"/model/{quote(settings.model_id, safe='')}/converse", body, Places(landed, runs))
 
@@ -323,10 +322,12 @@ def _text(part: Text, role: str, i: int, j: int) -> Wire | None:
 def _call(part: ToolCall, role: str, i: int, j: int) -> Wire:
     if role != "assistant":
         raise refuse(part, role, f"messages[{i}].content[{j}]")
-    further = mapping(own(part.options, NAMESPACE).get("call")) if part.options else NOTHING
+    if not part.options and not part.provider_executed:
+        return _ToolUse(_Use(part.id, part.name, as_written(part.input)))
+    further = mapping(own(part.options, NAMESPACE).get("call"))
     if part.provider_executed and "type" not in further:
         raise EncodingError("a call that another provider ran itself", place=f"messages[{i}].content[{j}]")
-    return _ToolUse(with_extra(_Use(part.id, part.name, as_written(part.input)), further))
+    return _ToolUse(with_extra(_Use(part.id, part.name, part.input), further))
 
 
 def _result(part: ToolResult, role: str, i: int, j: int) -> Wire:
