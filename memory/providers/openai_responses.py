@@ -173,17 +173,19 @@ class _Places(Places):
 def encode_request(prompt: Prompt, settings: Settings, *, provider: str) -> Encoded:
     """The request for a prompt. Raises EncodingError naming the place of what items can't express."""
     writer = _Writer(provider)
+    items, landed = writer.items, writer.landed
     instructions: str | None = None
     for i, message in enumerate(prompt.messages):
         role = message.role
         if role in ("user", "assistant") and not message.options and (text := lone_text(message)) is not None:
-            writer.text(role, text, i)
+            landed.append((i, 0, len(items), "content", -1))
+            items.append(_Message(role, text))
             continue
         options = _mine(message.options) if message.options else NOTHING
         match role:
             case "system" if options.get("instructions") is True and i == 0:
                 instructions = message.text
-                writer.landed.append((i, 0, 0, "instructions", -1))
+                landed.append((i, 0, 0, "instructions", -1))
             case "system":
                 writer.system(message, options, i, prompt)
             case "user":
@@ -192,7 +194,7 @@ def encode_request(prompt: Prompt, settings: Settings, *, provider: str) -> Enco
                 writer.assistant(message, i)
             case "tool":
                 writer.results(message, i)
-    return Encoded("/responses", encode_body(_body(instructions, writer.items, settings)), _Places(writer.landed))
+    return Encoded("/responses", encode_body(_body(instructions, items, settings)), _Places(landed))
 
 
 def as_stream(encoded: Encoded, *, provider: str) -> Encoded:
@@ -287,11 +289,6 @@ class _Writer:
             self.items.append(with_extra(_Message(role, plain), options.get("item")))
         self.landed.append((i, 0, len(self.items) - 1, "", -1))
 
-    def text(self, role: str, text: str, i: int, j: int = 0) -> None:
-        """Write a text without marks as an item of its own."""
-        self.landed.append((i, j, len(self.items), "content", -1))
-        self.items.append(_Message(role, text))
-
     def user(self, message: Message, options: Mapping[str, Any], i: int) -> None:
         given = options.get("role")
         role = given if given in ("system", "developer") else "user"
@@ -367,7 +364,8 @@ class _Writer:
     def _text(self, part: Text, mine: Mapping[str, Any], before: Part | None, i: int, j: int) -> bool:
         """Write a text; false when there was nothing to write."""
         if not mine and part.text:
-            self.text("assistant", part.text, i, j)
+            self.landed.append((i, j, len(self.items), "content", -1))
+            self.items.append(_Message("assistant", part.text))
             return True
         block = self._block(mine)
         if block is not None and mine.get("isItem") is True:
@@ -384,7 +382,8 @@ class _Writer:
             self.items[-1] = {**last, "content": [*content, piece]}
             return True
         if item_id is UNSET and isinstance(piece, _OutputText) and not mine.get("item"):
-            self.text("assistant", part.text, i, j)
+            self.landed.append((i, j, len(self.items), "content", -1))
+            self.items.append(_Message("assistant", part.text))
             return True
         pieces = [] if mine.get("isEmpty") is True and not part.text else [piece]
         further = mapping(mine.get("item"))
