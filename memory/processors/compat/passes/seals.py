@@ -158,7 +158,7 @@ def _with_an_id_again(prompt: Prompt, profile: Profile, facts: Facts) -> set[int
             if not own:
                 before = (None, False)
                 continue
-            item_id = own.get("resultItemId" if isinstance(part, ToolResult) else "itemId")
+            item_id = own.get("resultItemId" if type(part) is ToolResult else "itemId")
             is_joined = item_id == before[0] and not isinstance(part, ToolCall | ToolResult)
             is_again = isinstance(item_id, str) and (before[1] if is_joined else item_id in seen)
             if is_again:
@@ -177,7 +177,7 @@ def _has_form(part: Part, own: Mapping[str, Any]) -> bool:
             return False
     prefix = _PREFIXES.get(type(part))
     item_id = str(own.get("itemId", prefix))
-    if isinstance(part, ToolCall) and (part.provider_executed or own.get("custom") or _kind(own)):
+    if type(part) is ToolCall and (part.provider_executed or own.get("custom") or _kind(own)):
         return bool(_kind(own) or own.get("custom")) or item_id.partition("_")[0] in _KINDS
     return not prefix or item_id.startswith(prefix)
 
