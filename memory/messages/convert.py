@@ -13,8 +13,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TypeGuard
 from urllib.parse import unquote_to_bytes
 
-from msgspec import Raw
-
 from memory.messages.prompt import (
     File,
     Message,
@@ -30,7 +28,7 @@ from memory.messages.prompt import (
     own_origin,
 )
 from memory.messages.stored import DENIED, RowContent, content_of
-from memory.messages.typed import Body, Invocation, StoredPart, is_plain_object, lenient_body
+from memory.messages.typed import Body, Invocation, StoredPart, is_plain_object, lenient_body, typed_body
 from memory.messages.values import JsonObject, value_of, write_json
 
 _OUTPUT_TYPES = ("text", "json", "error-text", "error-json", "content")
@@ -41,7 +39,8 @@ def to_prompt(messages: Iterable[Mapping[str, Any]], *, system: Sequence[str] = 
     """The prompt that stored messages (list order, oldest first) make, `system` texts first.
 
     Each prompt message has the id and origin stamp of its stored message, each part the index of its stored part.
-    `content` is a stored value or a `RowContent`, which is read as far as a prompt needs it.
+    `content` is a stored value or a `RowContent`, which is read as far as a prompt needs it. What was read is not kept:
+    that the next row has the same memory again is worth more than a second reading costs.
     """
     out = [Message("system", text) for text in system]
     arguments: dict[str, Any] = {}
@@ -49,12 +48,18 @@ def to_prompt(messages: Iterable[Mapping[str, Any]], *, system: Sequence[str] = 
         role, content, message_id = message.get("role"), message.get("content"), message.get("id") or ""
         if role == "system":
             continue
-        body, old = content.body if type(content) is RowContent else None, None
+        old: list[StoredPart] = []
+        body = typed_body(content.row_text) if type(content) is RowContent else None
         if body is None:
             body, old = lenient_body(content_of(content))
-        parts: Iterable[tuple[int | None, StoredPart]] = enumerate(body.parts)
-        if old or (body.content and not (body.parts and body.parts[-1].type == "text")):
-            parts = _with_old(body, old or [])
+        given = body.parts
+        ends_in_text = bool(given) and given[-1].type == "text"
+        if role != "assistant" and ends_in_text and len(given) == 1 and not old:
+            # Half of all messages are one text.
+            text = Text(given[0].text or "", given[0].provider_metadata, 0)
+            out.append(Message("user", (text,), body.options or None, message_id))
+            continue
+        parts = enumerate(given) if ends_in_text and not old else _with_old(body, old)
         if role != "assistant":
             if said := tuple(_said_by_user(parts)):
                 out.append(Message("user", said, body.options or None, message_id))
@@ -79,12 +84,12 @@ def _with_options(made: list[Message], options: Options) -> list[Message]:
 _WITHOUT_TEXT = {"tool-invocation", "reasoning", "step-start", ""}
 
 
-def _with_old(body: Body, old: Iterable[StoredPart]) -> list[tuple[int | None, StoredPart]]:
+def _with_old(body: Body, old: list[StoredPart]) -> Iterable[tuple[int | None, StoredPart]]:
     """The parts with their index; old fields first, the text beside them last where no part says anything else."""
     parts: list[tuple[int | None, StoredPart]] = [(None, part) for part in old]
     parts += enumerate(body.parts)
     if _WITHOUT_TEXT.issuperset(part.type for part in body.parts):
-        text = _value(body.content)
+        text = value_of(body.content)
         if text and isinstance(text, str):
             parts.append((None, StoredPart("text", text)))
     return parts
@@ -128,10 +133,11 @@ def _turn(
             if (invocation := part.tool_invocation) is None:
                 continue
             call_id, name, options = invocation.tool_call_id, invocation.tool_name, part.provider_metadata
-            if args := _value(invocation.args):
-                arguments[call_id] = args
-            elif args is None:
-                args = {}
+            if args := value_of(invocation.args):
+                known = arguments[call_id] = args
+            else:
+                args = {} if args is None else args
+                known = arguments.get(call_id) or {}
             output = _output(invocation, options)
             executed = part.provider_executed
             if tool is not None and executed and not tool.provider_executed and output is not None:
@@ -141,7 +147,6 @@ def _turn(
             if output is None or not (options and _is_orphan(options)):
                 block.append(tool)
             if output is not None:
-                known = args or arguments.get(call_id) or {}
                 (block if executed else results).append(ToolResult(call_id, name, output, known, options, at))
             continue
         if kind == "text":
@@ -150,8 +155,10 @@ def _turn(
                 block[-1] = Text(last.text + new.text, last.options, last.at)
                 continue
         elif kind == "step-start":
-            _close(made, block, results, message_id, origin, is_parted)
-            block, results, is_parted, tool = [], [], False, None
+            if block or results:
+                _close(made, block, results, message_id, origin, is_parted)
+                block, results = [], []
+            is_parted, tool = False, None
             continue
         elif kind == "reasoning":
             new = _reasoning(part, at, origin)
@@ -183,10 +190,6 @@ def _is_orphan(options: Options) -> bool:
     return isinstance(mastra, dict) and bool(mastra.get("orphanResult"))
 
 
-def _value(given: Any) -> Any:
-    return value_of(given) if type(given) is Raw else given
-
-
 def _reasoning(part: StoredPart, at: int | None, origin: Origin | None) -> Reasoning | None:
     text = part.reasoning
     if not text:
@@ -201,7 +204,7 @@ def _reasoning(part: StoredPart, at: int | None, origin: Origin | None) -> Reaso
 
 
 def _file(part: StoredPart, at: int | None, *, is_user: bool) -> File | None:
-    data = _value(part.data) or part.url
+    data = value_of(part.data) or part.url
     if not isinstance(data, str):
         return None
     media_type = part.mime_type or part.media_type
@@ -221,7 +224,7 @@ def _output(invocation: Invocation, options: Options | None) -> Output | None:
         compact = mastra.get("modelOutput") if isinstance(mastra, dict) else None
         if isinstance(compact, dict) and compact.get("type") in _OUTPUT_TYPES:
             return Output(compact["type"], compact.get("value"))
-        return tool_output(_value(invocation.result) if compact is None else compact)
+        return tool_output(value_of(invocation.result) if compact is None else compact)
     if state == "output-error":
         return Output("error-text", invocation.error_text or "")
     if state == "output-denied":

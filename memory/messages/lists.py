@@ -20,6 +20,7 @@ from memory.messages.convert import to_prompt
 from memory.messages.from_prompt import stored_with_places, without_orphan_mark
 from memory.messages.prompt import Prompt, prompt_from_json
 from memory.messages.stored import ROLES, RowContent, StoredMessage, content_of, instant, parts_of, rank_of, timestamp
+from memory.messages.typed import call_ids
 
 Source = Literal["memory", "input", "response", "context"]
 _SOURCES: dict[str, Source] = {
@@ -77,7 +78,8 @@ class MessageList:
         self._latest: datetime | None = None
         self._row_times: list[str] = []
         self._system: dict[str, list[str]] = {"": []}
-        self._asked: dict[str, list[Entry]] = {}  # by call id: entries that hold such a call, in order of arrival
+        self._asked: dict[str, list[Entry]] = {}  # by call id: entries that hold such a call
+        self._unread: list[Entry] = []  # loaded entries whose calls are not noted there before a result asks for one
         self._growing: tuple[StoredMessage, _Parts] | None = None  # the message merged last, and its parts
 
     # Reading
@@ -298,6 +300,9 @@ class MessageList:
 
     def _nearest_open(self, call_id: str, *, except_id: str | None) -> Entry | None:
         """The last entry in list order that holds an unanswered call of this id."""
+        for entry in self._unread:
+            self._register(entry, entry.held)
+        self._unread.clear()
         asked = [e for e in self._asked.get(call_id, ()) if self._is_open(e, call_id)]
         if not asked:
             self._asked.pop(call_id, None)
@@ -369,7 +374,7 @@ class MessageList:
             if entry is None:
                 entry = Entry(message, "memory", was_loaded=True)
                 self._by_id[message["id"]] = entry
-                self._register(entry, message)
+                self._unread.append(entry)
                 loaded.append(entry)
                 continue
             message = Entry(message, "memory").message
@@ -422,9 +427,8 @@ class MessageList:
     def _register(self, entry: Entry, message: Mapping[str, Any]) -> None:
         """Note which calls the entry holds, so that a result finds them."""
         content = message["content"]
-        if type(content) is RowContent and (body := content.body) is not None:
-            calls = [part.tool_invocation.tool_call_id for part in body.parts if part.tool_invocation is not None]
-        else:
+        calls = call_ids(content.row_text) if type(content) is RowContent else None
+        if calls is None:
             calls = [call_id for part in parts_of(content) if isinstance(call_id := _call_id(part), str)]
         for call_id in calls:
             asked = self._asked.setdefault(call_id, [])

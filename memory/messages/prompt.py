@@ -149,7 +149,9 @@ class Prompt(Struct, frozen=True):
             message = self.messages[i]
             content = message.content
             # Most messages hold nothing of what a pass is about: that has to cost next to nothing.
-            if isinstance(content, str) or (roles and message.role not in roles) or of.isdisjoint(map(type, content)):
+            if isinstance(content, str) or (roles and message.role not in roles):
+                continue
+            if at is None and of.isdisjoint(map(type, content)):
                 continue
             parts: list[Part] | None = None
             for j, part in enumerate(content):
@@ -192,8 +194,10 @@ class Prompt(Struct, frozen=True):
 def own_origin(options: Options | None) -> Origin | None:
     """The stamp of a part itself (`mastra.provider`, `protocol`, `modelId`), or None when it carries none."""
     stamp = options.get("mastra") if options else None
-    provider = stamp.get("provider") if isinstance(stamp, Mapping) else None
-    if not isinstance(stamp, Mapping) or not isinstance(provider, str) or not provider:
+    if stamp is None or not isinstance(stamp, Mapping):
+        return None
+    provider = stamp.get("provider")
+    if not isinstance(provider, str) or not provider:
         return None
     return Origin(provider_id(provider), stamp.get("protocol") or "", stamp.get("modelId") or "")
 
@@ -204,6 +208,8 @@ def raw_block(part: Part, namespace: str) -> Mapping[str, Any] | None:
     Kept as `{namespace: {"block": {...}}}` in the options of a text part, whose text is what others may read of it.
     """
     value = part.options.get(namespace) if part.options and isinstance(part, Text) else None
+    if value is None:
+        return None
     block = value.get("block") if isinstance(value, Mapping) else None
     return block if isinstance(block, Mapping) else None
 

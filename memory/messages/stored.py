@@ -16,7 +16,6 @@ from typing import Any
 import msgspec
 
 from memory.errors import FieldError, InvalidInput
-from memory.messages.typed import Body, typed_body
 from memory.messages.values import JsonObject, write_json
 
 StoredMessage = dict[str, Any]
@@ -62,37 +61,26 @@ def content_of(value: Any) -> dict[str, Any]:
     }
 
 
-_UNREAD = Body([])
-
-
 class RowContent(JsonObject):
     """A content as a row's text. Nothing of it is read before it is asked for, so it costs a prompt little."""
 
-    __slots__ = ("_body", "_text")
-    _body: Body | None
+    __slots__ = ("row_text",)
 
-    def __init__(self, text: str | bytes) -> None:
-        self._text, self._body = text, _UNREAD
+    def __init__(self, row_text: str | bytes) -> None:
+        self.row_text = row_text
 
     @property
     def raw(self) -> msgspec.Raw:  # type: ignore[override]
-        return msgspec.Raw(self._text)
+        return msgspec.Raw(self.row_text)
 
     @property
     def value(self) -> dict[str, Any]:
         try:
             return self._value
         except AttributeError:
-            value = read_content(self._text)
+            value = read_content(self.row_text)
             self._value = value
             return value
-
-    @property
-    def body(self) -> Body | None:
-        """The fields that a prompt is made of; None where only `value` tells them."""
-        if self._body is _UNREAD:
-            self._body = typed_body(self._text)
-        return self._body
 
 
 def parts_of(content: Mapping[str, Any]) -> list[dict[str, Any]]:

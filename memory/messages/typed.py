@@ -70,10 +70,10 @@ class Body(Struct, gc=False, rename="camel"):
     """The text beside the parts: mostly a copy of theirs, so it is not read before it is needed."""
     options: dict[str, Any] | None = msgspec.field(default=None, name="providerMetadata")
     stamp: _Stamp | None = msgspec.field(default=None, name="metadata")
-    # Fields of old formats: a message that has one is read leniently.
-    tool_invocations: Raw = _ABSENT
-    reasoning: Raw = _ABSENT
-    attachments: Raw = msgspec.field(default=_ABSENT, name="experimental_attachments")
+    # Fields of old formats: a message that has one is refused here, and so read leniently.
+    tool_invocations: None = None
+    reasoning: None = None
+    attachments: None = msgspec.field(default=None, name="experimental_attachments")
 
     @property
     def origin(self) -> Origin | None:
@@ -89,10 +89,33 @@ _decode = msgspec.json.Decoder(Body).decode
 def typed_body(text: str | bytes) -> Body | None:
     """The body of a content's JSON text; None when something in it is not of its type, or in a field of old formats."""
     try:
-        body = _decode(text)
+        return _decode(text)
     except (msgspec.DecodeError, UnicodeError, RecursionError):
         return None
-    return None if body.tool_invocations or body.reasoning or body.attachments else body
+
+
+class _CallId(Struct, gc=False, rename="camel"):
+    tool_call_id: str = ""
+
+
+class _Caller(Struct, gc=False, rename="camel"):
+    tool_invocation: _CallId | None = None
+
+
+class _Calls(Struct, gc=False):
+    parts: list[_Caller]
+
+
+_decode_calls = msgspec.json.Decoder(_Calls).decode
+
+
+def call_ids(text: str | bytes) -> list[str] | None:
+    """The ids of the calls in the parts of a content's JSON text; None where only its plain value tells them."""
+    try:
+        parts = _decode_calls(text).parts
+    except (msgspec.DecodeError, UnicodeError, RecursionError):
+        return None
+    return [part.tool_invocation.tool_call_id for part in parts if part.tool_invocation is not None]
 
 
 class _Special(Struct, gc=False):

@@ -65,8 +65,10 @@ class JsonObject(Mapping[str, Any]):
         return f"JsonObject({self.text!r})"
 
 
-def value_of(raw: Raw) -> Any:
-    """The value of valid JSON text: objects stay text, everything else is read; None for no text."""
+def value_of(raw: Any) -> Any:
+    """The value of valid JSON text: objects stay text, everything else is read; None for no text. Others are values."""
+    if type(raw) is not Raw:
+        return raw
     if not raw:
         return None
     return JsonObject(raw) if memoryview(raw)[0] == _BRACE else msgspec.json.decode(raw)

@@ -15,7 +15,7 @@ Loss = Literal["same", "reshaped", "reasoning hidden", "content lost"]
 Severity = Literal["breaks", "degrades", "cosmetic"]
 
 
-class Spot(Struct, frozen=True):
+class Spot(Struct, frozen=True, gc=False):
     """Where in the history a change happened: a stored message and one of its parts. Stays true through all passes."""
 
     message_id: str
@@ -24,7 +24,7 @@ class Spot(Struct, frozen=True):
     """Only the result of a tool part, not its call."""
 
 
-class Change(Struct, frozen=True):
+class Change(Struct, frozen=True, gc=False):
     """One change by one rule. `before` and `after` are short JSON values; None where nothing was or nothing is left."""
 
     rule: str
@@ -76,9 +76,9 @@ class Finding(Struct, frozen=True):
 
 
 def spot_of(message: Message, part: Part | None = None) -> Spot:
-    if part is not None and part.of:
-        return Spot(part.of, part.at)
-    return Spot(message.id, part.at if part is not None else None)
+    if part is None:
+        return Spot(message.id)
+    return Spot(part.of or message.id, part.at)
 
 
 def place_changes(
@@ -135,17 +135,14 @@ def place_changes(
 
 def brief(part: Part, *, limit: int = 300) -> Any:
     """A part as a short value for `before` and `after`."""
-    if isinstance(part, Text | Reasoning):
-        return _cut(part.text, limit)
+    if isinstance(part, (Reasoning, Text)):
+        text = part.text
+        return text if len(text) <= limit else f"{text[:limit]}… ({len(text):,} characters)"
     if isinstance(part, ToolCall):
         return {"call": part.id, "tool": part.name}
     if isinstance(part, ToolResult):
         return {"result": part.call_id, "tool": part.name}
     return {"file": part.media_type}
-
-
-def _cut(text: str, limit: int) -> str:
-    return text if len(text) <= limit else f"{text[:limit]}… ({len(text):,} characters)"
 
 
 def changes_by_comparison(rule: str, before: Prompt, after: Prompt) -> list[Change]:

@@ -235,8 +235,13 @@ class Profile(Struct, frozen=True):
 
     def own(self, options: Mapping[str, Any] | None) -> Mapping[str, Any]:
         """What these options keep for the target; empty where that is nothing."""
-        value = options.get(self.space(options)) if options else None
-        return value if isinstance(value, Mapping) else {}
+        if not options:
+            return {}
+        value = options.get(self.kept_under or self.namespace)
+        if self.also_under and not value:
+            value = options.get(self.also_under) or value
+        # A dict is nearly all there is; the general question costs ten times as much.
+        return value if type(value) is dict or isinstance(value, Mapping) else {}
 
     def with_own(self, options: Mapping[str, Any] | None, own: Mapping[str, Any]) -> dict[str, Any]:
         """These options with something else kept for the target."""

@@ -174,21 +174,18 @@ def encode_request(prompt: Prompt, settings: Settings, *, provider: str) -> Enco
             if options:
                 said = _with_role_and_extra(message, content, options)
             messages.append(said)
-        number, start, parts = len(messages) - 1, len(content), message.parts
-        for j, part in enumerate(parts):
+        number, held = len(messages) - 1, len(content)
+        first, start = 0, held
+        for j, part in enumerate(message.parts):
             if type(part) is Text and not part.options:
                 content.append(_Text(part.text))
-                continue
-            block = _BLOCKS[type(part)](part, role, i, j)
-            if block is not None:
+            elif (block := _BLOCKS[type(part)](part, role, i, j)) is not None:
                 content.append(block)
-        if len(content) == start + len(parts) and parts:
-            runs.append((i, number, start, len(parts)))
-        else:
-            landed.append((i, -1, number, "", -1))
-            kept = (j for j, part in enumerate(parts) if _BLOCKS[type(part)](part, role, i, j) is not None)
-            landed += ((i, j, number, "content", place) for place, j in enumerate(kept, start))
-        if (marker := options.get("cacheControl")) is not None and len(content) > start:
+            else:
+                runs.append((i, first, number, start, len(content) - start))
+                first, start = j + 1, len(content)
+        runs.append((i, first, number, start, len(content) - start))
+        if options and (marker := options.get("cacheControl")) is not None and len(content) > held:
             content[-1] = {"cache_control": marker, **as_dict(content[-1])}
         previous = message
     return Encoded("/messages", encode_body(_body(system, messages, settings)), Places(landed, runs))
@@ -280,9 +277,7 @@ def _unset(options: Mapping[str, Any], key: str) -> Any:
 
 def _text(part: Text, role: str, i: int, j: int) -> Wire | None:
     """The block of a text; None for one that only another protocol's namespace could say and that has no text."""
-    if not part.options:
-        return _Text(part.text)
-    if part.text and NAMESPACE not in part.options:
+    if not part.options or (part.text and NAMESPACE not in part.options):
         return _Text(part.text)
     if (block := raw_block(part, NAMESPACE)) is not None:
         return dict(block)

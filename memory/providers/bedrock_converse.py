@@ -57,6 +57,7 @@ from memory.providers.shared import (
     NOTHING,
     Landed,
     Places,
+    Run,
     Wire,
     count_at,
     encode_body,
@@ -129,6 +130,10 @@ class _ToolUse(Struct, frozen=True, gc=False):
     toolUse: Wire
 
 
+class _Json(Struct, frozen=True, gc=False):
+    json: Any
+
+
 class _Result(Struct, frozen=True, gc=False):
     toolUseId: str
     content: list[Wire]
@@ -154,11 +159,14 @@ def encode_request(prompt: Prompt, settings: Settings, *, provider: str) -> Enco
     system: list[Wire] = []
     messages: list[Wire] = []
     landed: list[Landed] = []
+    runs: list[Run] = []
     content: list[Wire] = []
     previous: Message | None = None
+    after_results = False
     for i, message in enumerate(prompt.messages):
+        role = message.role
         options = own(message.options, NAMESPACE) if message.options else NOTHING
-        if message.role == "system":
+        if role == "system":
             if messages:
                 raise EncodingError("system messages stand before all others", place=f"messages[{i}]")
             landed.append((i, 0, len(system), "system", -1))
@@ -166,24 +174,32 @@ def encode_request(prompt: Prompt, settings: Settings, *, provider: str) -> Enco
             if marker := options.get("cachePoint"):
                 system.append({"cachePoint": marker})
             continue
-        if previous is None or not _continues(message, previous, options):
+        # Most messages begin one of their own: what may continue another is parted, marked, or follows results.
+        may_continue = message.parted or options or (role != "assistant" and after_results)
+        if previous is None or not (may_continue and _continues(message, previous, options)):
             content = []
-            said = _Message("assistant" if message.role == "assistant" else "user", content)
+            said = _Message("assistant" if role == "assistant" else "user", content)
             messages.append(with_extra(said, options.get("extra")) if options else said)
-        number, role = len(messages) - 1, message.role
-        landed.append((i, -1, number, "", -1))
+        number, first, start = len(messages) - 1, 0, len(content)
         for j, part in enumerate(message.parts):
+            if type(part) is Text and not part.options:
+                content.append(_Text(part.text))
+                continue
             block = _BLOCKS[type(part)](part, role, i, j)
+            marker = _marker(part) if part.options and NAMESPACE in part.options else None
             if block is not None:
-                landed.append((i, j, number, "content", len(content)))
                 content.append(block)
-                if part.options and (marker := _marker(part)):
+            if block is None or marker:
+                runs.append((i, first, number, start, len(content) - start))
+                if block is not None:
                     content.append({"cachePoint": marker})
-        if marker := options.get("cachePoint"):
+                first, start = j + 1, len(content)
+        runs.append((i, first, number, start, len(content) - start))
+        if options and (marker := options.get("cachePoint")):
             content.append({"cachePoint": marker})
-        previous = message
+        previous, after_results = message, role == "tool"
     body = encode_body(_body(system, messages, settings))
-    return Encoded(f"/model/{quote(settings.model_id, safe='')}/converse", body, Places(landed))
+    return Encoded(f"/model/{quote(settings.model_id, safe='')}/converse", body, Places(landed, runs))
 
 
 def as_stream(encoded: Encoded, *, provider: str) -> Encoded:
@@ -292,7 +308,7 @@ def _marker(part: Part) -> Any:
 
 def _text(part: Text, role: str, i: int, j: int) -> Wire | None:
     """The block of a text; None for one that only another protocol's namespace could say and that has no text."""
-    if not part.options:
+    if not part.options or (part.text and NAMESPACE not in part.options):
         return _Text(part.text)
     if (block := raw_block(part, NAMESPACE)) is not None:
         return dict(block)
@@ -306,16 +322,18 @@ def _text(part: Text, role: str, i: int, j: int) -> Wire | None:
 def _call(part: ToolCall, role: str, i: int, j: int) -> Wire:
     if role != "assistant":
         raise refuse(part, role, f"messages[{i}].content[{j}]")
-    further = mapping(own(part.options, NAMESPACE).get("call")) if part.options else NOTHING
+    if not part.options and not part.provider_executed:
+        return _ToolUse(_Use(part.id, part.name, as_written(part.input)))
+    further = mapping(own(part.options, NAMESPACE).get("call"))
     if part.provider_executed and "type" not in further:
         raise EncodingError("a call that another provider ran itself", place=f"messages[{i}].content[{j}]")
-    return _ToolUse(with_extra(_Use(part.id, part.name, as_written(part.input)), further))
+    return _ToolUse(with_extra(_Use(part.id, part.name, part.input), further))
 
 
 def _result(part: ToolResult, role: str, i: int, j: int) -> Wire:
     output = part.output
     if not part.options and role != "assistant" and type(output.value) is JsonObject and output.type == "json":
-        return _ToolResult(_Result(part.call_id, [{"json": output.value.raw}]))
+        return _ToolResult(_Result(part.call_id, [_Json(output.value.raw)]))
     options = own(part.options, NAMESPACE) if part.options else NOTHING
     if role == "assistant" and options.get("isHosted") is not True:
         place = f"messages[{i}].content[{j}]"
@@ -327,7 +345,7 @@ def _result(part: ToolResult, role: str, i: int, j: int) -> Wire:
         case str() as text if output.type.endswith("text"):
             content = [_Text(text)]
         case Mapping() as value if output.type == "json":
-            content = [{"json": value}]
+            content = [_Json(value)]
         case value:
             # Converse takes only objects as JSON, and an error is told in words.
             content = [_Text(write_json(value))]

@@ -52,6 +52,7 @@ from memory.providers.shared import (
     invalid,
     is_plain_text,
     list_at,
+    lone_text,
     mapping,
     namespaced,
     not_an_answer,
@@ -132,9 +133,13 @@ def encode_request(prompt: Prompt, settings: Settings, *, provider: str) -> Enco
     messages: list[Wire] = []
     landed: list[Landed] = []
     for i, message in enumerate(prompt.messages):
+        role, number = message.role, len(messages)
+        if role in ("user", "assistant") and not message.options and (text := lone_text(message)) is not None:
+            landed.append((i, 0, number, "content", -1))
+            messages.append(_Message(role, text))
+            continue
         options = own(message.options, NAMESPACE) if message.options else NOTHING
-        number = len(messages)
-        match message.role:
+        match role:
             case "system":
                 if options.get("joined") is True and i and prompt.messages[i - 1].role == "system":
                     messages[-1] = _joined(messages[-1], message, options)
@@ -226,12 +231,11 @@ def _joined(before: Wire, message: Message, options: Mapping[str, Any]) -> Wire:
 
 
 def _said(message: Message, i: int, number: int, landed: list[Landed]) -> str | list[Wire]:
-    parts = message.parts
-    if len(parts) == 1 and isinstance(only := parts[0], Text) and not only.options:
+    if (text := lone_text(message)) is not None:
         landed.append((i, 0, number, "content", -1))
-        return only.text
+        return text
     content: list[Wire] = []
-    for j, part in enumerate(parts):
+    for j, part in enumerate(message.parts):
         if not isinstance(part, Text | File):
             raise refuse(part, "user", f"messages[{i}].content[{j}]")
         if (block := _content_part(part, i, j)) is not None:
@@ -270,27 +274,27 @@ def _assistant(message: Message, i: int, number: int, landed: list[Landed]) -> W
     citations: list[Any] = []
     for j, part in enumerate(message.parts):
         mine = own(part.options, NAMESPACE) if part.options else NOTHING
-        match part:
-            case Text() | File():
-                if (block := _content_part(part, i, j)) is not None:
-                    first = first if content else len(landed)
-                    landed.append((i, j, number, "content", len(content)))
-                    content.append(block)
-            case Reasoning() if mine.get("toolPlan") is True:
-                landed.append((i, j, number, "tool_plan", -1))
-                plans.append(part.text)
-            case Reasoning():
+        # By exact type: a class of msgspec's is slow to say that something is none of its own.
+        if type(part) is Text or type(part) is File:
+            if (block := _content_part(part, i, j)) is not None:
                 first = first if content else len(landed)
                 landed.append((i, j, number, "content", len(content)))
-                content.append(with_extra(_Thinking(part.text), mine.get("extra")))
-            case ToolCall(provider_executed=executed) if not executed:
-                landed.append((i, j, number, "tool_calls", len(calls)))
-                calls.append(_call(part, mine, i, j))
-            case ToolCall():
+                content.append(block)
+        elif type(part) is Reasoning and mine.get("toolPlan") is True:
+            landed.append((i, j, number, "tool_plan", -1))
+            plans.append(part.text)
+        elif type(part) is Reasoning:
+            first = first if content else len(landed)
+            landed.append((i, j, number, "content", len(content)))
+            content.append(with_extra(_Thinking(part.text), mine.get("extra")))
+        elif type(part) is ToolCall:
+            if part.provider_executed:
                 raise EncodingError("a call that a provider ran itself", place=f"messages[{i}].content[{j}]")
-            case _:
-                raise refuse(part, "assistant", f"messages[{i}].content[{j}]")
-        if isinstance(cited := mine.get("citations"), list):
+            landed.append((i, j, number, "tool_calls", len(calls)))
+            calls.append(_call(part, mine, i, j))
+        else:
+            raise refuse(part, "assistant", f"messages[{i}].content[{j}]")
+        if mine and isinstance(cited := mine.get("citations"), list):
             citations.extend(cited)
     said: str | list[Wire] | UnsetType = content
     if len(content) == 1 and isinstance(only := content[0], _Text):

@@ -50,12 +50,14 @@ from memory.messages.prompt import (
     is_url,
     raw_block,
 )
+from memory.messages.values import JsonObject, as_written
 from memory.providers.classify import classify
 from memory.providers.gemini_stream import AnswerReader
 from memory.providers.shared import (
     NOTHING,
     Landed,
     Places,
+    Run,
     Wire,
     bare,
     count_at,
@@ -78,6 +80,7 @@ from memory.providers.wire import Chunk, Encoded, Imported, Reply, Settings, Too
 
 PROTOCOL = "gemini-contents"
 NAMESPACE = "google"
+_NAMESPACES = (NAMESPACE, "vertex")
 
 _FINISH = {
     "STOP": "stop",
@@ -170,34 +173,39 @@ def encode_request(prompt: Prompt, settings: Settings, *, provider: str) -> Enco
     contents: list[Wire] = []
     lists: list[list[Wire]] = []
     landed: list[Landed] = []
+    runs: list[Run] = []
     unnamed: set[str] = set()  # ids of calls that go without one: their results do too
     previous: Message | None = None
     for i, message in enumerate(prompt.messages):
-        if message.role == "system":
+        role = message.role
+        if role == "system":
             if contents:
                 raise EncodingError("system messages stand before all others", place=f"messages[{i}]")
             landed.append((i, 0, len(system), "system", -1))
             system.append(_system_part(message))
             continue
         options = _own(message.options) if message.options else NOTHING
-        number = len(contents) - _back(message, previous, options, len(contents))
+        number = len(contents)
+        if options or message.parted or role == "tool":
+            number -= _back(message, previous, options, number)
         if number == len(contents):
             lists.append([])
-            contents.append(_content(message, lists[-1], options))
+            content = _Content("model" if role == "assistant" else "user", lists[-1])
+            contents.append(_marked(content, options) if options else content)
         parts = lists[number]
-        landed.append((i, -1, number, "", -1))
+        first, start = 0, len(parts)
         for j, part in enumerate(message.parts):
             if type(part) is Text and not part.options:
-                landed.append((i, j, number, "parts", len(parts)))
                 parts.append(_Text(part.text))
-                continue
-            wire = _PARTS[type(part)](part, message.role, f"messages[{i}].content[{j}]", unnamed)
-            if wire is not None:
-                landed.append((i, j, number, "parts", len(parts)))
+            elif (wire := _PARTS[type(part)](part, role, i, j, unnamed)) is not None:
                 parts.append(wire)
+            else:
+                runs.append((i, first, number, start, len(parts) - start))
+                first, start = j + 1, len(parts)
+        runs.append((i, first, number, start, len(parts) - start))
         previous = message
     body = encode_body(_body(system, _instruction(prompt), contents, settings))
-    places = Places(landed, system="/systemInstruction/parts", messages="/contents")
+    places = Places(landed, runs, system="/systemInstruction/parts", messages="/contents", content="parts")
     return Encoded(f"{_model_path(settings.model_id)}:generateContent", body, places)
 
 
@@ -247,14 +255,12 @@ def _is_vendors(part: Part) -> bool:
     return raw_block(part, NAMESPACE) is not None
 
 
-def _content(message: Message, parts: list[Wire], options: Mapping[str, Any]) -> Wire:
-    content = _Content("model" if message.role == "assistant" else "user", parts)
-    if not options:
-        return content
-    if "role" not in options:
-        return with_extra(content, options.get("extra"))
-    role = options["role"]
-    return with_extra({"parts": parts} if role == "" else _Content(role, parts), options.get("extra"))
+def _marked(content: _Content, options: Mapping[str, Any]) -> Wire:
+    """A content with the role and the further keys that it came with."""
+    said: Wire = content
+    if "role" in options:
+        said = {"parts": content.parts} if options["role"] == "" else _Content(options["role"], content.parts)
+    return with_extra(said, options.get("extra"))
 
 
 def _instruction(prompt: Prompt) -> Mapping[str, Any]:
@@ -357,9 +363,13 @@ def _signature(options: Mapping[str, Any]) -> str | UnsetType:
     return value if isinstance(value, str) else UNSET
 
 
-def _text(part: Text, role: str, place: str, unnamed: set[str]) -> Wire | None:
+def _place(i: int, j: int) -> str:
+    return f"messages[{i}].content[{j}]"
+
+
+def _text(part: Text, role: str, i: int, j: int, unnamed: set[str]) -> Wire | None:
     """The part of a text; None for one that only another protocol's namespace could say and that has no text."""
-    if not part.options:
+    if not part.options or (part.text and part.options.keys().isdisjoint(_NAMESPACES)):
         return _Text(part.text)
     if (block := raw_block(part, NAMESPACE)) is not None:
         return dict(block)
@@ -369,16 +379,16 @@ def _text(part: Text, role: str, place: str, unnamed: set[str]) -> Wire | None:
     return with_extra(_Text(part.text, UNSET, _signature(options)), options.get("extra"))
 
 
-def _reasoning(part: Reasoning, role: str, place: str, unnamed: set[str]) -> Wire:
+def _reasoning(part: Reasoning, role: str, i: int, j: int, unnamed: set[str]) -> Wire:
     if role != "assistant":
-        raise refuse(part, role, place)
+        raise refuse(part, role, _place(i, j))
     options = _own(part.options) if part.options else NOTHING
     return with_extra(_Text(part.text, True, _signature(options)), options.get("extra"))
 
 
-def _file_part(part: File, role: str, place: str, unnamed: set[str]) -> Wire:
+def _file_part(part: File, role: str, i: int, j: int, unnamed: set[str]) -> Wire:
     if role == "tool":
-        raise refuse(part, role, place)
+        raise refuse(part, role, _place(i, j))
     options = _own(part.options) if part.options else NOTHING
     media_type, data = bare(part.media_type, part.data)
     thought = True if options.get("thought") is True else UNSET
@@ -390,9 +400,12 @@ def _file_part(part: File, role: str, place: str, unnamed: set[str]) -> Wire:
     return with_extra(out, options.get("extra"))
 
 
-def _call(part: ToolCall, role: str, place: str, unnamed: set[str]) -> Wire:
+def _call(part: ToolCall, role: str, i: int, j: int, unnamed: set[str]) -> Wire:
     if role != "assistant":
-        raise refuse(part, role, place)
+        raise refuse(part, role, _place(i, j))
+    if not part.options and not part.provider_executed:
+        unnamed.discard(part.id)
+        return _CallPart(_Call(part.name, as_written(part.input), part.id))
     options = _own(part.options) if part.options else NOTHING
     call_id: str | UnsetType = part.id
     if options.get("withoutId") is True:
@@ -401,12 +414,12 @@ def _call(part: ToolCall, role: str, place: str, unnamed: set[str]) -> Wire:
     else:
         unnamed.discard(part.id)
     if part.provider_executed:
-        return _hosted_call(part, options, call_id, place)
+        return _hosted_call(part, options, call_id, i, j)
     call = with_extra(_Call(part.name, part.input, call_id), options.get("call"))
     return with_extra(_CallPart(call, _signature(options)), options.get("extra"))
 
 
-def _hosted_call(part: ToolCall, options: Mapping[str, Any], call_id: str | UnsetType, place: str) -> Wire:
+def _hosted_call(part: ToolCall, options: Mapping[str, Any], call_id: str | UnsetType, i: int, j: int) -> Wire:
     kind = options.get("type")
     inner: dict[str, Any]
     if kind == "executableCode":
@@ -414,7 +427,7 @@ def _hosted_call(part: ToolCall, options: Mapping[str, Any], call_id: str | Unse
     elif kind == "toolCall":
         inner = {"toolType": part.name, "args": part.input}
     else:
-        raise EncodingError("a call of a tool that another provider runs has no part here", place=place)
+        raise EncodingError("a call of a tool that another provider runs has no part here", place=_place(i, j))
     if call_id is not UNSET:
         inner["id"] = call_id
     out: dict[str, Any] = {str(kind): with_extra(inner, options.get("call"))}
@@ -423,22 +436,22 @@ def _hosted_call(part: ToolCall, options: Mapping[str, Any], call_id: str | Unse
     return with_extra(out, options.get("extra"))
 
 
-def _result(part: ToolResult, role: str, place: str, unnamed: set[str]) -> Wire:
+def _result(part: ToolResult, role: str, i: int, j: int, unnamed: set[str]) -> Wire:
     options = _own(part.options) if part.options else NOTHING
     is_unnamed = options.get("resultWithoutId") is True or part.call_id in unnamed
     call_id: str | UnsetType = UNSET if is_unnamed else part.call_id
     if isinstance(options.get("resultId"), str):
         call_id = options["resultId"]
     if role == "assistant":
-        return _hosted_result(part, options, call_id, place)
+        return _hosted_result(part, options, call_id, i, j)
     if role != "tool":
-        raise refuse(part, role, place)
-    value, parts = _response(part.output, place)
+        raise refuse(part, role, _place(i, j))
+    value, parts = _response(part.output, i, j)
     response = with_extra(_Response(part.name, value, call_id, parts or UNSET), options.get("result"))
     return with_extra(_ResponsePart(response), options.get("resultPart"))
 
 
-def _hosted_result(part: ToolResult, options: Mapping[str, Any], call_id: str | UnsetType, place: str) -> Wire:
+def _hosted_result(part: ToolResult, options: Mapping[str, Any], call_id: str | UnsetType, i: int, j: int) -> Wire:
     kind = options.get("type")
     inner: dict[str, Any]
     if kind == "executableCode":
@@ -448,23 +461,25 @@ def _hosted_result(part: ToolResult, options: Mapping[str, Any], call_id: str | 
         if part.output.value is not None:
             inner["response"] = part.output.value
     else:
-        raise EncodingError("a result that another provider's tool gave has no part here", place=place)
+        raise EncodingError("a result that another provider's tool gave has no part here", place=_place(i, j))
     if call_id is not UNSET:
         inner["id"] = call_id
     out = {_RESULT_OF[str(kind)]: with_extra(inner, options.get("result"))}
     return with_extra(out, options.get("resultPart"))
 
 
-def _response(output: Output, place: str) -> tuple[Any, list[Wire]]:
+def _response(output: Output, i: int, j: int) -> tuple[Any, list[Wire]]:
     """The object of a result, and files beside it."""
     if output.type == "content":
-        return _content_response(output.value, place)
+        return _content_response(output.value, i, j)
     if output.is_error:
         return {"error": output.value}, []
+    if type(output.value) is JsonObject:
+        return output.value.raw, []
     return (output.value if isinstance(output.value, Mapping) else {"result": output.value}), []
 
 
-def _content_response(items: Iterable[Mapping[str, Any]], place: str) -> tuple[Any, list[Wire]]:
+def _content_response(items: Iterable[Mapping[str, Any]], i: int, j: int) -> tuple[Any, list[Wire]]:
     value: Any = None
     texts: list[str] = []
     parts: list[Wire] = []
@@ -488,9 +503,9 @@ def _content_response(items: Iterable[Mapping[str, Any]], place: str) -> tuple[A
                     {"fileData": _Remote(media_type, data)} if is_remote else _InlinePart(_Inline(media_type, data))
                 )
             case _:
-                raise EncodingError(f"a result can't hold {item.get('type')!r}", place=place)
+                raise EncodingError(f"a result can't hold {item.get('type')!r}", place=_place(i, j))
     if texts and value is not None:
-        raise EncodingError("a result can't hold both its object and further texts", place=place)
+        raise EncodingError("a result can't hold both its object and further texts", place=_place(i, j))
     if texts:
         value = {"result": "\n".join(texts)}
     return ({} if value is None else value), parts

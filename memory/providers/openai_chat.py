@@ -58,6 +58,7 @@ from memory.providers.shared import (
     invalid,
     is_plain_text,
     list_at,
+    lone_text,
     mapping,
     namespaced,
     not_an_answer,
@@ -169,15 +170,20 @@ def encode_request(prompt: Prompt, settings: Settings, *, provider: str) -> Enco
     landed: list[Landed] = []
     for i, message in enumerate(prompt.messages):
         role, number = message.role, len(messages)
-        options = own(message.options, NAMESPACE) if message.options else NOTHING
-        if role == "assistant":
-            messages.append(_assistant(message, entry, i, number, landed))
-        elif role == "tool":
+        if role == "tool":
             for j, part in enumerate(message.parts):
                 if not isinstance(part, ToolResult):
                     raise refuse(part, "tool", f"messages[{i}].content[{j}]")
                 landed.append((i, j, len(messages), "", -1))
                 messages.append(_tool_message(part, entry, i, j))
+            continue
+        if role != "system" and not message.options and (text := lone_text(message)) is not None:
+            landed.append((i, 0, number, "content", -1))
+            messages.append(_Message(role, text))
+            continue
+        options = own(message.options, NAMESPACE) if message.options else NOTHING
+        if role == "assistant":
+            messages.append(_assistant(message, options, entry, i, number, landed))
         elif role == "user":
             content = _user_content(message, entry, i, number, landed)
             said = _Message(str(options["role"]) if options.get("role") in ("system", "developer") else "user", content)
@@ -342,14 +348,10 @@ def _joined(before: Wire, message: Message, options: Mapping[str, Any]) -> Wire:
 def _user_content(
     message: Message, entry: ProviderEntry, i: int, number: int, landed: list[Landed]
 ) -> str | list[Wire]:
-    parts = message.parts
-    if len(parts) == 1 and isinstance(only := parts[0], Text) and not only.options:
-        landed.append((i, 0, number, "content", -1))
-        return only.text
     content: list[Wire] = []
     landed.append((i, -1, number, "", -1))
     start = len(landed)
-    for j, part in enumerate(parts):
+    for j, part in enumerate(message.parts):
         if not isinstance(part, Text | File):
             raise refuse(part, "user", f"messages[{i}].content[{j}]")
         if (block := _content_part(part, entry, i, j)) is not None:
@@ -398,20 +400,19 @@ def _file(media_type: str, data: str, filename: str | None, place: str, options:
     return with_extra(_File(with_extra(file, inner)), extra)
 
 
-def _assistant(message: Message, entry: ProviderEntry, i: int, number: int, landed: list[Landed]) -> Wire:
-    parts = message.parts
-    if len(parts) == 1 and isinstance(only := parts[0], Text) and not only.options and not message.options:
-        landed.append((i, 0, number, "content", -1))
-        return _Message("assistant", only.text)
+def _assistant(
+    message: Message, options: Mapping[str, Any], entry: ProviderEntry, i: int, number: int, landed: list[Landed]
+) -> Wire:
     landed.append((i, -1, number, "", -1))
     content: list[Wire] = []
     first = 0  # the place of the first text among those landed
     calls: list[Wire] = []
     reasoning: dict[str, list[str]] = {}
     refusal: str | UnsetType = UNSET
-    extra: dict[str, Any] = dict(mapping(own(message.options, NAMESPACE).get("extra"))) if message.options else {}
-    for j, part in enumerate(parts):
-        if isinstance(part, Text):
+    extra: dict[str, Any] = dict(mapping(options.get("extra"))) if options else {}
+    for j, part in enumerate(message.parts):
+        # By exact type: a class of msgspec's is slow to say that something is none of its own.
+        if type(part) is Text:
             if part.options and own(part.options, NAMESPACE).get("refusal") is True:
                 landed.append((i, j, number, "refusal", -1))
                 refusal = part.text if refusal is UNSET else f"{refusal}\n{part.text}"
@@ -419,12 +420,12 @@ def _assistant(message: Message, entry: ProviderEntry, i: int, number: int, land
                 first = first if content else len(landed)
                 landed.append((i, j, number, "content", len(content)))
                 content.append(block)
-        elif isinstance(part, ToolCall):
+        elif type(part) is ToolCall:
             if part.provider_executed:
                 raise EncodingError("a call that a provider ran itself", place=f"messages[{i}].content[{j}]")
             landed.append((i, j, number, "tool_calls", len(calls)))
             calls.append(_call(part, i, j))
-        elif isinstance(part, Reasoning):
+        elif type(part) is Reasoning:
             mine = own(part.options, entry.id) if part.options else NOTHING
             if chunk := mapping(mine.get("block")):
                 landed.append((i, j, number, "content", len(content)))

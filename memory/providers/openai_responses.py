@@ -42,7 +42,7 @@ from memory.messages.prompt import (
     holds_raw_block,
     is_url,
 )
-from memory.messages.values import write_json
+from memory.messages.values import JsonObject, write_json
 from memory.providers.classify import classify
 from memory.providers.openai_responses_items import NAMESPACE, Reader, messages_of, output_type
 from memory.providers.openai_responses_stream import ResponseReader
@@ -57,6 +57,7 @@ from memory.providers.shared import (
     encode_body,
     extra_keys,
     list_at,
+    lone_text,
     mapping,
     not_an_answer,
     object_in,
@@ -172,13 +173,19 @@ class _Places(Places):
 def encode_request(prompt: Prompt, settings: Settings, *, provider: str) -> Encoded:
     """The request for a prompt. Raises EncodingError naming the place of what items can't express."""
     writer = _Writer(provider)
+    items, landed = writer.items, writer.landed
     instructions: str | None = None
     for i, message in enumerate(prompt.messages):
+        role = message.role
+        if role in ("user", "assistant") and not message.options and (text := lone_text(message)) is not None:
+            landed.append((i, 0, len(items), "content", -1))
+            items.append(_Message(role, text))
+            continue
         options = _mine(message.options) if message.options else NOTHING
-        match message.role:
+        match role:
             case "system" if options.get("instructions") is True and i == 0:
                 instructions = message.text
-                writer.landed.append((i, 0, 0, "instructions", -1))
+                landed.append((i, 0, 0, "instructions", -1))
             case "system":
                 writer.system(message, options, i, prompt)
             case "user":
@@ -187,7 +194,7 @@ def encode_request(prompt: Prompt, settings: Settings, *, provider: str) -> Enco
                 writer.assistant(message, i)
             case "tool":
                 writer.results(message, i)
-    return Encoded("/responses", encode_body(_body(instructions, writer.items, settings)), _Places(writer.landed))
+    return Encoded("/responses", encode_body(_body(instructions, items, settings)), _Places(landed))
 
 
 def as_stream(encoded: Encoded, *, provider: str) -> Encoded:
@@ -283,16 +290,11 @@ class _Writer:
         self.landed.append((i, 0, len(self.items) - 1, "", -1))
 
     def user(self, message: Message, options: Mapping[str, Any], i: int) -> None:
-        parts = message.parts
-        if len(parts) == 1 and isinstance(only := parts[0], Text) and not only.options and not options:
-            self.landed.append((i, 0, len(self.items), "content", -1))
-            self.items.append(_Message("user", only.text))
-            return
         given = options.get("role")
         role = given if given in ("system", "developer") else "user"
         content: list[Wire] = []
         is_written = False
-        for j, part in enumerate(parts):
+        for j, part in enumerate(message.parts):
             if not isinstance(part, Text | File):
                 raise refuse(part, "user", f"messages[{i}].content[{j}]")
             mine = _mine(part.options) if part.options else NOTHING
@@ -346,22 +348,25 @@ class _Writer:
         before: Part | None = None
         for j, part in enumerate(message.parts):
             mine = _mine(part.options) if part.options else NOTHING
-            match part:
-                case Text():
-                    before = part if self._text(part, mine, before, i, j) else before
-                    continue
-                case Reasoning():
-                    self._reasoning(part, mine, before, i, j)
-                case ToolCall():
-                    self._call(part, mine, i, j)
-                case ToolResult():
-                    self._hosted_result(part, mine, i, j)
-                case _:
-                    raise refuse(part, "assistant", f"messages[{i}].content[{j}]")
+            if type(part) is Text:
+                before = part if self._text(part, mine, before, i, j) else before
+                continue
+            if type(part) is Reasoning:
+                self._reasoning(part, mine, before, i, j)
+            elif type(part) is ToolCall:
+                self._call(part, mine, i, j)
+            elif type(part) is ToolResult:
+                self._hosted_result(part, mine, i, j)
+            else:
+                raise refuse(part, "assistant", f"messages[{i}].content[{j}]")
             before = part
 
     def _text(self, part: Text, mine: Mapping[str, Any], before: Part | None, i: int, j: int) -> bool:
         """Write a text; false when there was nothing to write."""
+        if not mine and part.text:
+            self.landed.append((i, j, len(self.items), "content", -1))
+            self.items.append(_Message("assistant", part.text))
+            return True
         block = self._block(mine)
         if block is not None and mine.get("isItem") is True:
             self._add(i, j, block)
@@ -420,6 +425,9 @@ class _Writer:
         self.items.append(with_extra(item, mine.get("item")))
 
     def _call(self, part: ToolCall, mine: Mapping[str, Any], i: int, j: int) -> None:
+        if not mine and not part.provider_executed and type(part.input) is JsonObject:
+            self._add(i, j, _Call(part.id, part.name, part.input.text))
+            return
         place = f"messages[{i}].content[{j}]"
         further = mapping(mine.get("call"))
         kind = further.get("type")
@@ -468,9 +476,13 @@ class _Writer:
 
     def results(self, message: Message, i: int) -> None:
         for j, part in enumerate(message.parts):
-            place = f"messages[{i}].content[{j}]"
             if not isinstance(part, ToolResult):
-                raise refuse(part, "tool", place)
+                raise refuse(part, "tool", f"messages[{i}].content[{j}]")
+            value = part.output.value
+            if not part.options and type(value) is JsonObject and part.call_id not in self._types:
+                self._add(i, j, _Output(part.call_id, value.text))
+                continue
+            place = f"messages[{i}].content[{j}]"
             mine = _mine(part.options) if part.options else NOTHING
             further = mapping(mine.get("result"))
             item_id = _item_id(mine, "resultItemId")
@@ -480,7 +492,6 @@ class _Writer:
                 self._add(i, j, with_extra(output, further))
                 continue
             ids = {"call_id": part.call_id} if item_id is UNSET else {"id": item_id, "call_id": part.call_id}
-            value = part.output.value
             if "type" in further and kind != "custom_tool_call_output" and isinstance(value, Mapping):
                 self._add(i, j, {"type": kind, **ids, **value, **further})
             else:

@@ -11,7 +11,7 @@ from msgspec import UNSET, Struct
 
 from memory.errors import EncodingError, InvalidInput, ProviderError
 from memory.messages.halves import write_mended
-from memory.messages.prompt import Options, Part
+from memory.messages.prompt import Message, Options, Part, Text
 from memory.messages.values import encode_json
 from memory.providers.classify import classify
 
@@ -21,8 +21,9 @@ Wire = Struct | dict[str, Any]
 Landed = tuple[int, int, int, str, int]
 """Where a part landed: message and part of the prompt, message of the body, what it is there, its number (-1: none)."""
 
-Run = tuple[int, int, int, int]
-"""The same for all parts of one message, which landed as its content: messages as above, first number, how many."""
+Run = tuple[int, int, int, int, int]
+"""Neighbouring parts that landed side by side in a content: message and first part of the prompt, message of the body,
+number of the first one there, how many."""
 
 NOTHING: Mapping[str, Any] = {}
 _DATA_URI = re.compile(r"data:([^;,]*)[^,]*?(;base64)?,")
@@ -38,11 +39,13 @@ class Places(Mapping[tuple[int, int], str]):
         *,
         system: str = "/system",
         messages: str = "/messages",
+        content: str = "content",
     ) -> None:
         self._landed = landed
         self._runs = runs
         self._system = system
         self._messages = messages
+        self._content = content
 
     @cached_property
     def _pointers(self) -> dict[tuple[int, int], str]:
@@ -55,10 +58,11 @@ class Places(Mapping[tuple[int, int], str]):
             out.setdefault((i, -1), whole)
             if j >= 0:
                 out[i, j] = pointer
-        for i, number, first, count in self._runs:
-            out.setdefault((i, -1), f"{self._messages}/{number}")
-            for j in range(count):
-                out[i, j] = f"{self._messages}/{number}/content/{first + j}"
+        for i, j, number, first, count in self._runs:
+            whole = f"{self._messages}/{number}"
+            out.setdefault((i, -1), whole)
+            for further in range(count):
+                out[i, j + further] = f"{whole}/{self._content}/{first + further}"
         return out
 
     def __getitem__(self, key: tuple[int, int]) -> str:
@@ -69,6 +73,14 @@ class Places(Mapping[tuple[int, int], str]):
 
     def __len__(self) -> int:
         return len(self._pointers)
+
+
+def lone_text(message: Message) -> str | None:
+    """The text of a message that holds one text without options, and nothing else: so do most."""
+    content = message.content
+    if isinstance(content, str):
+        return content
+    return part.text if len(content) == 1 and type(part := content[0]) is Text and not part.options else None
 
 
 def own(options: Options | None, namespace: str) -> Mapping[str, Any]:

@@ -139,7 +139,7 @@ def within(fresh: Facts, carried: Facts, *, names: bool) -> bool:
     known = not names or (
         set(fresh.tool_ids) <= set(carried.tool_ids) and set(fresh.tool_names) <= set(carried.tool_names)
     )
-    for places in ("reasoning_at", "tools_at"):
+    for places in ("reasoning_at", "tools_at", "options_at"):
         if (at := getattr(carried, places)) is not None and not set(getattr(fresh, places)) <= set(at):
             return False
     return known and all(getattr(carried, flag) or not getattr(fresh, flag) for flag in flags)

@@ -299,7 +299,9 @@ def run_steps(
         new, made = step.run(prompt, target, facts, rule)
         facts.follow(prompt, new, keeps_places=step.keeps_places)
         prompt = new
-        changes += [told_of_cache(replace(change, breaks_prefix=True) if forced else change) for change in made]
+        if forced:
+            made = [replace(change, breaks_prefix=True) for change in made]
+        changes += [told_of_cache(change) if change.breaks_prefix else change for change in made]
         if step.fault == "tool-name":
             names = renames(facts.tool_names, profile.tool_names)
     return prompt, changes, findings, names

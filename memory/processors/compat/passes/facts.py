@@ -45,11 +45,13 @@ class Facts(Struct):
     """Places of the messages that hold reasoning; None where they are not known."""
     tools_at: list[int] | None = None
     """The same for calls and results."""
+    options_at: list[int] | None = None
+    """The same for parts with options."""
 
     def follow(self, before: Prompt, after: Prompt, *, keeps_places: bool) -> None:
         """Forget the places that a pass has moved."""
         if after is not before and not (keeps_places and len(after.messages) == len(before.messages)):
-            self.reasoning_at = self.tools_at = None
+            self.reasoning_at = self.tools_at = self.options_at = None
 
 
 _NONE: list[str] = []
@@ -60,7 +62,8 @@ def facts_of(prompt: Prompt, declared_tools: Iterable[str] = ()) -> Facts:
     """Facts of a prompt; names of declared tools count after those of the history."""
     reasoning_at: list[int] = []
     tools_at: list[int] = []
-    facts = Facts({}, {}, reasoning_at=reasoning_at, tools_at=tools_at)
+    options_at: list[int] = []
+    facts = Facts({}, {}, reasoning_at=reasoning_at, tools_at=tools_at, options_at=options_at)
     said: list[Any] = []  # what may hold half a character: ASCII can't, and knowing that costs nothing
     reasoner: Origin | None = None
     asked = _NONE  # client calls of the message before, which the next one has to answer
@@ -94,6 +97,8 @@ def facts_of(prompt: Prompt, declared_tools: Iterable[str] = ()) -> Facts:
                 if part.options is not None:
                     _note_options(facts, part.options)
                     said.append(part.options)
+                    if not options_at or options_at[-1] != i:
+                        options_at.append(i)
                 # By exact type: this loop meets every part of every prompt, and patterns cost more.
                 if type(part) is Text:
                     text = part.text

@@ -43,12 +43,11 @@ def rename_tool_ids(prompt: Prompt, profile: Profile, facts: Facts, rule: str) -
     called: set[Spot] = set()  # a result beside its call needs no change of its own
 
     def rename(message: Message, part: ToolCall | ToolResult) -> Part:
-        is_call = isinstance(part, ToolCall)
         old = part.id if isinstance(part, ToolCall) else part.call_id
         if old not in table:
             return part
         spot = spot_of(message, part)
-        if is_call or spot not in called:
+        if isinstance(part, ToolCall) or spot not in called:
             changes.append(_renamed(rule, message, part, old, table[old], "Ids", profile.tool_ids))
         if not isinstance(part, ToolCall):
             return replace(part, call_id=table[old])

@@ -84,8 +84,12 @@ def _is_by_another(part: Reasoning, profile: Profile, model_id: str) -> bool:
 
 def is_sealed(part: Reasoning, profile: Profile) -> bool:
     """Whether the part carries a seal of the target's format: a signature, sealed data, an item id."""
-    space = profile.also_under if profile.space(part.options) == profile.also_under else profile.namespace
-    own = part.options.get(space) if part.options else None
+    if not part.options:
+        return False
+    space = profile.namespace
+    if profile.also_under and profile.space(part.options) == profile.also_under:
+        space = profile.also_under
+    own = part.options.get(space)
     if type(own) is not dict:
         return False
     for key in profile.seals:  # noqa: SIM110  # met for every thought of a prompt; a generator costs twice as much

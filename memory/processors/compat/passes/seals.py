@@ -75,7 +75,7 @@ def drop_foreign_signatures(prompt: Prompt, profile: Profile, facts: Facts, rule
         rest = {key: value for key, value in own.items() if key != "thoughtSignature"}
         return replace(part, options=profile.with_own(part.options, rest))
 
-    return prompt.map_parts(change, roles=("user", "assistant")), changes
+    return prompt.map_parts(change, roles=("user", "assistant"), at=facts.options_at), changes
 
 
 def _first_calls(prompt: Prompt) -> set[int]:
@@ -99,6 +99,7 @@ def _may_be_real(signature: Any) -> bool:
 
 
 _IDS = ("itemId", "resultItemId")
+_ID = re.compile(r"[a-zA-Z0-9_-]+")
 _PREFIXES: dict[type, str] = {Text: "msg_", Reasoning: "rs_", ToolCall: "fc_"}
 
 
@@ -112,7 +113,7 @@ def settle_item_ids(prompt: Prompt, profile: Profile, facts: Facts, rule: str) -
     All of them when nothing is stored there. Asked for by an error: all, and the sealed reasoning they belong to.
     """
     forced, unstored = facts.call.is_forced, facts.call.settings.get("store") is False
-    again = _with_an_id_again(prompt, profile)
+    again = _with_an_id_again(prompt, profile, facts)
     changes: list[Change] = []
 
     def is_unknown(message: Message, part: Part, own: Mapping[str, Any]) -> bool:
@@ -123,40 +124,41 @@ def settle_item_ids(prompt: Prompt, profile: Profile, facts: Facts, rule: str) -
         return profile.checks_item_ids and not _has_form(part, own)
 
     def change(message: Message, part: Part) -> Part | None:
-        if part.options is None:
+        own = profile.own(part.options) if part.options else None
+        if not own:
             return part
-        own = profile.own(part.options)
-        is_lost = unstored or ("itemId" in own and is_unknown(message, part, own))
-        is_unreadable = forced or (is_lost and not own.get("reasoningEncryptedContent"))
-        if isinstance(part, Reasoning) and own and is_unreadable:
-            why = "This reasoning can't be read there: nothing of it is stored, and its seal is refused or missing."
-            changes.append(Change(rule, why, "reasoning hidden", spot_of(message, part), "reasoning item"))
-            return None
-        if not any(key in own for key in _IDS) or not is_unknown(message, part, own):
+        has_unknown = ("itemId" in own or "resultItemId" in own) and is_unknown(message, part, own)
+        if isinstance(part, Reasoning):
+            is_lost = unstored or (has_unknown and "itemId" in own)
+            if forced or (is_lost and not own.get("reasoningEncryptedContent")):
+                why = "This reasoning can't be read there: nothing of it is stored, and its seal is refused or missing."
+                changes.append(Change(rule, why, "reasoning hidden", spot_of(message, part), "reasoning item"))
+                return None
+        if not has_unknown:
             return part
         why = "An item id that the server does not know, or that stands twice, is refused; the item goes without it."
         changes.append(Change(rule, why, "same", spot_of(message, part), own.get("itemId")))
         rest = {key: value for key, value in own.items() if key not in _IDS}
         return replace(part, options=profile.with_own(part.options, rest))
 
-    return prompt.map_parts(change, roles=("assistant", "tool")), changes
+    return prompt.map_parts(change, roles=("assistant", "tool"), at=facts.options_at), changes
 
 
-def _with_an_id_again(prompt: Prompt, profile: Profile) -> set[int]:
+def _with_an_id_again(prompt: Prompt, profile: Profile, facts: Facts) -> set[int]:
     """Identities of parts whose item id an earlier item has: the first keeps it, so that old turns keep their bytes.
 
     Parts of one item stand beside each other in one message; a call and its result have ids of their own.
     """
     seen: set[str] = set()
     again: set[int] = set()
-    for message in prompt.messages:
+    for i in range(len(prompt.messages)) if facts.options_at is None else facts.options_at:
         before: tuple[Any, bool] = (None, False)
-        for part in message.parts:
-            if part.options is None:
+        for part in prompt.messages[i].parts:
+            own = profile.own(part.options) if part.options else None
+            if not own:
                 before = (None, False)
                 continue
-            own = profile.own(part.options)
-            item_id = own.get("resultItemId" if isinstance(part, ToolResult) else "itemId")
+            item_id = own.get("resultItemId" if type(part) is ToolResult else "itemId")
             is_joined = item_id == before[0] and not isinstance(part, ToolCall | ToolResult)
             is_again = isinstance(item_id, str) and (before[1] if is_joined else item_id in seen)
             if is_again:
@@ -171,11 +173,11 @@ def _has_form(part: Part, own: Mapping[str, Any]) -> bool:
     """Whether the ids are such as this API makes: letters and digits, behind the prefix of the item's kind."""
     for key in _IDS:
         item_id = own.get(key)
-        if item_id is not None and (not isinstance(item_id, str) or not re.fullmatch(r"[a-zA-Z0-9_-]+", item_id)):
+        if item_id is not None and (not isinstance(item_id, str) or not _ID.fullmatch(item_id)):
             return False
     prefix = _PREFIXES.get(type(part))
     item_id = str(own.get("itemId", prefix))
-    if isinstance(part, ToolCall) and (part.provider_executed or own.get("custom") or _kind(own)):
+    if type(part) is ToolCall and (part.provider_executed or own.get("custom") or _kind(own)):
         return bool(_kind(own) or own.get("custom")) or item_id.partition("_")[0] in _KINDS
     return not prefix or item_id.startswith(prefix)
 

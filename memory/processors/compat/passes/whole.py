@@ -25,7 +25,7 @@ def declare_called_tools(prompt: Prompt, profile: Profile, facts: Facts, rule: s
         part.name: None
         for i in places
         for part in prompt.messages[i].parts
-        if isinstance(part, ToolCall | ToolResult) and not getattr(part, "provider_executed", False)
+        if type(part) is ToolResult or (type(part) is ToolCall and not part.provider_executed)
     }
     if not called:
         return prompt, []
