@@ -294,7 +294,8 @@ def _walk_list(items: list[Any], found: _Found, depth: int) -> None:
     lines = []
     for item in items[:20]:
         if isinstance(item, Mapping) and isinstance(item.get("msg"), str):
-            place = ".".join(str(step) for step in item.get("loc") or ())
+            at = item.get("loc")
+            place = ".".join(map(str, at)) if isinstance(at, list) else at if isinstance(at, str) else ""
             lines.append(f"{place}: {item['msg']}" if place else item["msg"])
             _add_code(found, item.get("type"))
     if lines:

@@ -251,6 +251,8 @@ class TestUnwrap:
             ({"responseBody": json.dumps(openai("inner"))}, "inner"),
             ({"detail": "inner"}, "inner"),
             ({"detail": [{"loc": ["body", "messages", 6], "msg": "inner"}]}, "body.messages.6: inner"),
+            ({"detail": [{"loc": "body", "msg": "inner"}]}, "body: inner"),
+            ({"detail": [{"loc": True, "msg": "inner"}]}, "inner"),
             ({"base_resp": {"status_code": 2013, "status_msg": "inner"}}, "inner"),
             (
                 {
