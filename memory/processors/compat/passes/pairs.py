@@ -137,10 +137,9 @@ def _answer_calls(prompt: Prompt, rule: str, *, only_pending: bool) -> tuple[Pro
         behind = end
         while behind < len(messages) and messages[behind].role == "tool":
             behind += 1
+        if (first := _first_to_ask(messages[i:end])) is not None:
+            end = behind = i + first + 1
         answered = _answered(messages[i:end], messages[end:behind])
-        if (alone := _unanswered(messages[i:end], answered)) is not None and i + alone + 1 < end:
-            end = behind = i + alone + 1
-            answered = _answered(messages[i:end], ())
         turn = [(m, p) for m in messages[i:end] for p in _client_calls(m)]
         missing = [(m, p) for m, p in turn if id(p) not in answered and (p.pending or not only_pending)]
         if missing:
@@ -195,14 +194,17 @@ def _answered(turn: Sequence[Message], behind: Sequence[Message]) -> set[int]:
     return out
 
 
-def _unanswered(turn: Sequence[Message], answered: set[int]) -> int | None:
-    """Index of the first message of a turn that has calls and no answer to any of them.
+def _first_to_ask(turn: Sequence[Message]) -> int | None:
+    """Index of the first message of a turn that waits for results, and behind which the assistant goes on.
 
     Its results go right behind it, whatever the assistant says next: so a turn that goes on keeps its beginning.
     """
-    for at, message in enumerate(turn):
+    inside: set[int] | None = None
+    for at, message in enumerate(turn[:-1]):
         calls = _client_calls(message)
-        if calls and not any(id(call) in answered for call in calls):
+        if calls and inside is None:
+            inside = _answered(turn, ())
+        if any(id(call) not in (inside or ()) for call in calls):
             return at
     return None
 

@@ -80,9 +80,12 @@ def ends_wrong(profile: Profile, facts: Facts) -> bool:
 
 
 def end_with_user(prompt: Prompt, profile: Profile, _: Facts, rule: str) -> tuple[Prompt, list[Change]]:
-    """A short user message behind a final assistant message, except a turn of the provider's own tools: it goes on."""
+    """A short user message behind a final assistant message, except a turn of the provider's own tools: it goes on.
+
+    A system message is no word of the user's either, but where the target takes it as one that stands behind the user.
+    """
     last = prompt.messages[-1] if prompt.messages else None
-    if last is None or (last.role != "assistant" and told_role(last) is None):
+    if last is None or (last.role != "assistant" and (profile.system_after_user or told_role(last) is None)):
         return prompt, []
     final = last.parts[-1] if last.parts else None
     if isinstance(final, ToolCall) or getattr(final, "call_id", None) is not None:
