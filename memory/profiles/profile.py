@@ -245,7 +245,11 @@ class Profile(Struct, frozen=True):
 
     def with_own(self, options: Mapping[str, Any] | None, own: Mapping[str, Any]) -> dict[str, Any]:
         """These options with something else kept for the target."""
-        return {**(options or {}), self.space(options): own}
+        space = self.space(options)
+        out = {**(options or {}), space: own}
+        if not own and space != self.also_under:
+            out.pop(self.also_under, None)  # what is left of one is read in no other's place
+        return out
 
     def takes_seals_of(self, provider: str) -> bool:
         return provider in (self.signers or (self.provider,))

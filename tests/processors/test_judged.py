@@ -196,3 +196,10 @@ def test_no_sealed_thought_without_data() -> None:
 
     assert b'{"type":"thinking","thinking":"Hm."}' in body
     assert b"redacted" not in body
+
+
+def test_an_id_that_goes_does_not_come_back_from_another_namespace() -> None:
+    call = ToolCall("a", "f", {}, options={"openai": {"itemId": "rs_1"}, "azure": {"itemId": "rs_1"}})
+    messages = (HELLO, Message("assistant", (call,)), Message("tool", (ToolResult("a", "f", Output("text", "b")),)))
+
+    assert options_of(sent(RESPONSES, *messages)[1]) == [{"openai": {}}]
