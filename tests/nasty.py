@@ -67,7 +67,7 @@ def png(width: int, height: int) -> str:
 
 
 SMALL, WIDE = png(3, 2), png(8100, 1)
-DATA = [SMALL, WIDE, f"data:image/png;base64,{SMALL}", "https://x.invalid/a.png", "s3://b/k", "gs://b/k", "",
+DATA = [SMALL, WIDE, f"data:image/png;base64,{SMALL}", "https://x.invalid/a.png", "s3://bucket/k", "gs://b/k", "",
         "no base64!", "/9j/4AAQ", "JVBERi0xLjQK", "aGVsbG8="]  # fmt: skip
 TYPES = ["image/png", "image/jpg", "image/*", "image/svg+xml", "application/pdf", "application/json", "text/plain",
          "text/html", "audio/wav", "audio/mpeg", "video/mp4", "application/octet-stream", "png", ""]  # fmt: skip
@@ -80,9 +80,8 @@ values = st.recursive(
     ),
     max_leaves=4,
 )
-further = st.dictionaries(
-    st.sampled_from(["index", "foo", "text", "status", "caller", "detail", "name"]), texts, max_size=2
-)
+FURTHER = ["index", "foo", "text", "status", "caller", "detail", "name"]
+further = st.dictionaries(st.sampled_from(FURTHER), texts, max_size=2)
 
 _anthropic = st.fixed_dictionaries(
     {},
@@ -125,7 +124,7 @@ _google = st.fixed_dictionaries(
         "inner": further,
         "call": further,
         "result": further,
-        "resultPart": further,
+        "resultPart": further | st.fixed_dictionaries({"thoughtSignature": st.sampled_from(SEALS)}),
         "apart": st.booleans(),
         "joined": st.booleans(),
     },
@@ -144,7 +143,8 @@ _host = st.fixed_dictionaries(
         "rawArguments": st.booleans(),
     },
 )
-_chunk = st.fixed_dictionaries({"block": st.fixed_dictionaries({"type": st.just("thinking"), "thinking": texts})})
+_thought = st.lists(st.fixed_dictionaries({"type": st.just("text"), "text": texts}), max_size=2)
+_chunk = st.fixed_dictionaries({"block": st.fixed_dictionaries({"type": st.just("thinking"), "thinking": _thought})})
 HOSTS = ("bedrock", "cohere", "mistral", "groq", "cerebras", "deepseek", "fireworks", "openrouter", "xai", "vertex")
 options = st.fixed_dictionaries(
     {},

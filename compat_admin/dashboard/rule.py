@@ -35,7 +35,7 @@ from memory.processors.compat.catalogue import RULES, RuleInfo
 from memory.processors.compat.covered import covered
 from memory.processors.compat.examples import examples_for
 from memory.processors.compat.patterns import PATTERNS
-from memory.processors.compat.targets import facts_for, step_of, targets_of
+from memory.processors.compat.targets import facts_for, step_of, targets_of, touches
 from memory.profiles import PROFILES
 from memory.profiles.profile import IdFormat, Profile
 from memory.queries import RuleSettingItem
@@ -170,6 +170,7 @@ def rule_page(request: OperatorRequest, rule_id: str) -> HttpResponse:
         "row": row,
         "scope": scope,
         "step": step_of(rule_id),
+        "touches": touches(rule_id),
         "facts": facts_for(rule_id),
         "pattern": PATTERNS.get(rule_id, ""),
         "where": where(rule),

@@ -34,6 +34,7 @@ PROFILE = Profile(
         "hosted.call": ("type", "caller", "server_name"),
         "hosted.result": ("type", "caller", "is_error"),
     },
+    further_forms=dict.fromkeys(("caller", "citations"), ("{}",)),
     final_thinking=False,
     last_user="thinking",
     trims_last_text=True,

@@ -40,6 +40,7 @@ MISTRAL = replace(
         "call.callExtra": ("index",),
         "image.inner": ("detail",),
     },
+    further_forms={"index": ("0",)},
     tool_ids=IdFormat(refused="[^a-zA-Z0-9]", exactly=9, may_be_empty=False),
     reasoning="drop",
     bridge_after_tool=True,

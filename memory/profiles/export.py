@@ -27,7 +27,12 @@ FACTS: dict[str, tuple[str, str]] = {
     "seal_prefix": ("foreign-signature", "how sealed reasoning begins"),
     "kept_under": ("unknown-field", "the namespace of what the protocol module keeps, where it is another one"),
     "also_under": ("unknown-field", "the namespace that is read where that one says nothing"),
+    "reads_blocks": ("foreign-block", "whether it may read blocks of its protocol that the module does not know"),
     "further": ("unknown-field", "keys taken beside those of the protocol, by what holds them"),
+    "further_forms": (
+        "unknown-field",
+        "what such keys may say: one of these words, an object {}, a list [], a number 0",
+    ),
     "null_fields": ("null-field", "whether a key of a block may be null"),
     "message_names": ("message-name", "which names of speakers are taken"),
     "developer_role": ("developer-role", "whether there is a role developer"),

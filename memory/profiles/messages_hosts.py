@@ -7,11 +7,15 @@ from memory.profiles.profile import Fact
 
 _DAY = "2026-11-30"
 
+_FURTHER = anthropic.PROFILE.further or {}
+
 _HOST = replace(
     anthropic.PROFILE,
     reasoning="own",
     reads_sealed=False,
+    reads_blocks=False,  # their lists of supported blocks hold none but those that the module knows
     seals=(),
+    further={place: keys for place, keys in _FURTHER.items() if place != "reasoning.extra"},
     signers=(),
     seals_by_model=False,
     final_thinking=True,

@@ -27,6 +27,11 @@ PROFILE = Profile(
         "assistant.extra": ("name", "function_call", "audio", "annotations", "reasoning_details"),
         "image.inner": ("detail",),
     },
+    further_forms={
+        **dict.fromkeys(("function_call", "audio"), ("{}",)),
+        **dict.fromkeys(("annotations", "reasoning_details"), ("[]",)),
+        "detail": ("auto", "low", "high", "original"),
+    },
     input_object=False,  # any text is taken as arguments
     unpaired="to-text",
     rules={

@@ -18,6 +18,14 @@ _FURTHER: Mapping[str, tuple[str, ...]] = {
     "result.result": ("status",),
     **dict.fromkeys(("hosted.call", "hosted.result"), ("*",)),
 }
+_FORMS: Mapping[str, tuple[str, ...]] = {
+    "status": ("in_progress", "completed", "incomplete"),
+    "phase": ("commentary", "final_answer"),
+    "prompt_cache_breakpoint": ("{}",),
+    **dict.fromkeys(("annotations", "logprobs"), ("[]",)),
+    "image.content.detail": ("auto", "low", "high", "original"),
+    "file.content.detail": ("auto", "low", "high"),
+}
 
 PROFILE = Profile(
     id="openai-responses",
@@ -39,6 +47,7 @@ PROFILE = Profile(
     url_schemes=("https", "http"),
     hosted_call_marks=("call.type", "itemId"),
     further=_FURTHER,
+    further_forms=_FORMS,
     input_object=False,  # any text is taken as arguments
     pending_call="synthesise",
     unpaired="to-text",

@@ -134,7 +134,7 @@ class Profile(Struct, frozen=True):
     checks_item_ids: bool = False
     """Item ids have the form this provider gives them, and are known to it alone."""
     reads_sealed: bool = True
-    """Whether reasoning may be sealed data without a text."""
+    """Whether reasoning may be sealed data without a text, as Claude's may."""
     seal_prefix: str = ""
     """How sealed reasoning begins."""
     item_ids: bool = False
@@ -163,6 +163,8 @@ class Profile(Struct, frozen=True):
     images: ImageLimits | None = None
     url_schemes: tuple[str, ...] = ()
     """Which URLs are taken; empty: all."""
+    reads_blocks: bool = True
+    """Whether it may read blocks of its protocol that the protocol's module does not know."""
     null_fields: bool = True
     """Whether a key of a block may be null."""
     exact_types: bool = False
@@ -214,6 +216,9 @@ class Profile(Struct, frozen=True):
     further: Mapping[str, tuple[str, ...]] | None = None
     """Keys taken beside those that the protocol module writes, by what holds them (`call.callExtra`); `*` is any.
     None: any, everywhere."""
+    further_forms: Mapping[str, tuple[str, ...]] = {}
+    """What such a key may say where that is known, by the key or by what holds it too (`file.content.detail`): one of
+    these words; `{}` is any object, `[]` any list, `0` any number."""
     cache_markers: int = 0
     """How many cache markers are taken; 0: there is no limit."""
     marks_reasoning: bool = True
@@ -245,7 +250,11 @@ class Profile(Struct, frozen=True):
 
     def with_own(self, options: Mapping[str, Any] | None, own: Mapping[str, Any]) -> dict[str, Any]:
         """These options with something else kept for the target."""
-        return {**(options or {}), self.space(options): own}
+        space = self.space(options)
+        out = {**(options or {}), space: own}
+        if not own and space != self.also_under:
+            out.pop(self.also_under, None)  # what is left of one is read in no other's place
+        return out
 
     def takes_seals_of(self, provider: str) -> bool:
         return provider in (self.signers or (self.provider,))

@@ -350,7 +350,7 @@ def _reasoning(part: Reasoning, role: str, i: int, j: int) -> Wire:
     options = own(part.options, NAMESPACE) if part.options else NOTHING
     marker = _unset(options, "cacheControl")
     block: Wire
-    if isinstance(data := options.get("redactedData"), str):
+    if isinstance(data := options.get("redactedData"), str) and data:
         block = _Redacted(data, marker)
     else:
         signature = options.get("signature")

@@ -238,6 +238,8 @@ def _body(system: list[Wire], messages: list[Wire], settings: Settings) -> dict[
     if settings.tools:
         tools["tools"] = [_tool(tool, f"tools[{i}]") for i, tool in enumerate(settings.tools)]
     if settings.tool_choice is not None:
+        if not settings.tools:
+            raise EncodingError("there are no tools to choose from", place="settings.tool_choice")
         tools["toolChoice"] = _tool_choice(settings.tool_choice)
     for name, known in (("inferenceConfig", inference), ("toolConfig", tools)):
         further = extra.pop(name, None)

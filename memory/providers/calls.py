@@ -30,6 +30,8 @@ def request_for(
     Raises EncodingError for what the protocol can't say, and for half characters that no rule mended.
     """
     needs = needs or {}
+    if not settings.tools and settings.tool_choice in ("auto", "none"):
+        settings = replace(settings, tool_choice=_choice_of_none(protocol, settings.tool_choice, needs))
     if tool_names:
         settings = _renamed(settings, tool_names)
     if missing := needs.get("declare_tools"):
@@ -54,6 +56,15 @@ def _renamed(settings: Settings, names: Mapping[str, str]) -> Settings:
     if isinstance(choice, Mapping):
         choice = {**choice, "toolName": names.get(choice["toolName"], choice["toolName"])}
     return replace(settings, tools=tools, tool_choice=choice)
+
+
+def _choice_of_none(protocol: str, choice: str | Mapping[str, Any] | None, needs: Mapping[str, Any]) -> Any:
+    """A choice among tools where nobody declared any: it says nothing, and hosts refuse it without tools.
+
+    Tools of the history that are declared after all stay forbidden where the protocol can say so.
+    """
+    is_said = choice == "none" and needs.get("declare_tools") and protocol != "bedrock-converse"
+    return choice if is_said else None
 
 
 def _without_thinking(protocol: str, extra: Mapping[str, Any]) -> dict[str, Any]:

@@ -217,6 +217,8 @@ def _check_keys(block: dict[str, Any], place: str) -> None:
             raise Refused(f"{place}.{kind}.{key}: Extra inputs are not permitted")
         if key in _STRINGS and not isinstance(value, str):
             raise Refused(f"{place}.{kind}.{key}: Input should be a valid string")
+    if block.get("caller") is not None and not isinstance(block["caller"], dict):
+        raise Refused(f"{place}.{kind}.caller: Input should be an object")
     marker = block.get("cache_control")
     if marker is not None:
         if not isinstance(marker, dict) or marker.get("type") != "ephemeral" or marker.keys() - {"type", "ttl"}:

@@ -37,6 +37,12 @@ _PART_KEYS = {
     "file": {"type", "file"},
     "refusal": {"type", "refusal"},
 }
+_INNER_KEYS = {
+    "image_url": {"url", "detail"},
+    "input_audio": {"data", "format"},
+    "file": {"file_data", "file_id", "filename"},
+}
+_DETAILS = ("low", "high", "auto", "original")
 _PARTS = {
     "user": {"text", "image_url", "input_audio", "file"},
     "assistant": {"text", "refusal"},
@@ -241,8 +247,13 @@ def _check_part(part: Any, place: str, at: int, role: str) -> None:
     for extra in sorted(part.keys() - _PART_KEYS[kind]):
         raise unknown(f"{part_place}.{extra}")
     _check_type(part.get(kind), str if kind in ("text", "refusal") else dict, f"{part_place}.{kind}")
+    for extra in sorted(part[kind].keys() - _INNER_KEYS[kind]) if kind in _INNER_KEYS else ():
+        raise unknown(f"{part_place}.{kind}.{extra}")
     if kind == "image_url":
         _check_type(part["image_url"].get("url"), str, f"{part_place}.image_url.url")
+        detail = part["image_url"].get("detail")
+        if detail is not None and detail not in _DETAILS:
+            raise _wrong_value(detail, _DETAILS, f"{part_place}.image_url.detail")
 
 
 def _check_id(value: Any, place: str) -> None:

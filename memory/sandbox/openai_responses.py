@@ -65,6 +65,13 @@ _ITEM_KEYS = {
 }
 _PREFIXES = {"message": "msg", "reasoning": "rs", "function_call": "fc"}
 _KNOWN_PREFIXES = words("msg rs fc ws fs ci ig cu ct lsh sh sho tsc tso cmp mcp mcpl mcpr ap")
+_SAID_OF_ITEMS = {
+    "status": ("in_progress", "completed", "incomplete"),
+    "phase": ("commentary", "final_answer"),
+}
+"""What those items may say that the history is made of; the others come from OpenAI's own tools."""
+_ORDINARY = words("message reasoning function_call function_call_output custom_tool_call custom_tool_call_output")
+_DETAILS = {"input_image": ("low", "high", "auto", "original"), "input_file": ("low", "high", "auto")}
 _INPUT_PARTS = {
     "input_text": words("type text prompt_cache_breakpoint"),
     "input_image": words("type detail file_id image_url prompt_cache_breakpoint"),
@@ -213,6 +220,9 @@ def _check_item(item: dict[str, Any], place: str, *, has_own_ids: bool) -> None:
     for key in item:
         if key not in _ITEM_KEYS[kind]:
             raise openai_chat.unknown(f"{place}.{key}")
+    for key, known in _SAID_OF_ITEMS.items() if kind in _ORDINARY else ():
+        if item.get(key) is not None and item[key] not in known:
+            raise _wrong_value(item[key], known, f"{place}.{key}")
     if kind == "message":
         _check_message(item, place)
     elif kind in ("function_call", "function_call_output", "custom_tool_call", "custom_tool_call_output"):
@@ -273,6 +283,8 @@ def _check_part(part: Any, place: str, known: dict[str, frozenset[str]]) -> None
     for key in ("text", "refusal"):
         if key in known[kind] and not isinstance(part.get(key), str):
             raise _wrong_type(f"{place}.{key}", "a string", part.get(key))
+    if kind in _DETAILS and part.get("detail") is not None and part["detail"] not in _DETAILS[kind]:
+        raise _wrong_value(part["detail"], _DETAILS[kind], f"{place}.detail")
     if kind == "input_image" and not (part.get("image_url") or part.get("file_id")):
         raise _missing(f"{place}.image_url")
     if kind == "input_file":

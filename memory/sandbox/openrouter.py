@@ -27,11 +27,13 @@ class _Upstream(Struct, frozen=True):
     error_body: Callable[[Refused, str], dict[str, Any]]
     keys: frozenset[str] = words("role content tool_calls tool_call_id")
     """Keys of a message that it is shown."""
+    reads_files: bool = False
+    """Whether it is shown files as they are; to all others the router tells what it read in them."""
 
 
 _REASONED = words("role content tool_calls tool_call_id reasoning_content")
 _UPSTREAMS = {
-    "openai": _Upstream("OpenAI", openai_chat.check, openai_chat.error_body),
+    "openai": _Upstream("OpenAI", openai_chat.check, openai_chat.error_body, reads_files=True),
     "mistralai": _Upstream("Mistral", mistral.check, mistral.error_body),
     "deepseek": _Upstream("DeepSeek", deepseek.check, openai_chat.error_body, _REASONED),
     "x-ai": _Upstream("xAI", xai.check, xai.error_body),
@@ -84,7 +86,7 @@ def check(body: Any) -> None:
     if upstream is None:
         return
     try:
-        upstream.check(_passed_on(body, upstream.keys))
+        upstream.check(_passed_on(body, upstream))
     except Refused as refused:
         raw = to_json(upstream.error_body(refused, "req_upstream")).decode()
         raise _Wrapped(raw, upstream.title, refused.status) from None
@@ -96,21 +98,27 @@ def is_reasoning(body: dict[str, Any]) -> bool:
     return isinstance(asked, dict) and asked.get("enabled") is not False and string_of(asked, "effort") != "none"
 
 
-def _passed_on(body: dict[str, Any], keys: frozenset[str]) -> dict[str, Any]:
+def _passed_on(body: dict[str, Any], upstream: _Upstream) -> dict[str, Any]:
     messages = []
     for message in body["messages"]:
         shown = dict(message)
         if isinstance(message.get("reasoning"), str):
             shown["reasoning_content"] = message["reasoning"]
-        messages.append({key: _bare(value) for key, value in shown.items() if key in keys and value is not None})
+        told = {key: value for key, value in shown.items() if key in upstream.keys and value is not None}
+        messages.append({key: _bare(value, upstream) for key, value in told.items()})
     return {"model": body["model"].partition("/")[2] or body["model"], "messages": messages}
 
 
-def _bare(value: Any) -> Any:
-    """A list of parts without the cache markers, which are the router's own."""
+def _bare(value: Any, upstream: _Upstream) -> Any:
+    """A list of parts without what is the router's own: cache markers, and files, which it reads for most models."""
     if not isinstance(value, list):
         return value
-    return [{key: inner for key, inner in part.items() if key != "cache_control"} for part in value]
+    return [
+        {"type": "text", "text": "What the file says."}
+        if part.get("type") == "file" and not upstream.reads_files
+        else {key: inner for key, inner in part.items() if key != "cache_control"}
+        for part in value
+    ]
 
 
 def _check_details(messages: list[dict[str, Any]]) -> None:

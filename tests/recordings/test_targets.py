@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import httpx
 import msgspec
@@ -24,7 +25,8 @@ from memory.profiles import profile_for
 from memory.providers import wire_module
 from memory.providers.wire import Settings
 from tests.sandbox.conftest import HEADERS
-from tests.sandbox.demo_threads import TARGETS, Turn, request_to
+from tests.sandbox.demo_threads import MODEL_TARGETS, TARGETS, Turn, request_to
+from tests.sdk.differences import unfit
 
 EVERY = 9
 """Which lines the default run takes."""
@@ -88,16 +90,18 @@ def test_no_rule_fires_for_who_took_it(accepted: list[Accepted]) -> None:
     assert accepted
 
 
-@pytest.mark.parametrize(("provider", "protocol"), TARGETS)
-def test_everybody_takes_it_rewritten(accepted: list[Accepted], provider: str, protocol: str) -> None:
-    refused = {}
+@pytest.mark.parametrize(("provider", "protocol", "model_id"), MODEL_TARGETS)
+def test_everybody_takes_it_rewritten(accepted: list[Accepted], provider: str, protocol: str, model_id: str) -> None:
+    """The pretend provider answers, and the vendor's own types know all that is in the request."""
+    refused: dict[str, Any] = {}
     sandbox = memory.sandbox.start()
     try:
         with httpx.Client(base_url=sandbox.url, timeout=10, trust_env=False, verify=False) as client:
             for one in accepted:
                 asked = Prompt((*one.prompt.messages, Message("user", (Text("Go on."),))))
+                turn = Turn(one.id, asked, Settings(model_id=one.model, tools=one.settings.tools))
                 try:
-                    encoded = request_to(provider, protocol, Turn(one.id, asked, Settings(model_id=one.model)))
+                    encoded = request_to(provider, protocol, turn, model_id=model_id)
                 except EncodingError as error:
                     refused[one.id] = str(error)
                     continue
@@ -105,6 +109,8 @@ def test_everybody_takes_it_rewritten(accepted: list[Accepted], provider: str, p
                 response = client.post(path, content=encoded.body, headers=HEADERS[provider])
                 if response.status_code != 200:
                     refused[one.id] = response.text
+                if faults := unfit(provider, protocol, msgspec.json.decode(encoded.body)):
+                    refused.setdefault(one.id, faults)
     finally:
         sandbox.stop()
     assert {id_: text for id_, text in refused.items() if id_ not in NAMED.get((provider, protocol), ())} == {}

@@ -53,6 +53,33 @@ TARGETS = [(provider, entry.protocol) for provider, entry in ENTRIES.items()] + 
     (provider, "openai-responses") for provider in ("openai", "azure", "xai")
 ]
 TARGETS += [(provider, protocol) for provider, entry in ENTRIES.items() for protocol in entry.elsewhere]
+MORE = {
+    ("anthropic", "anthropic-messages"): (
+        "claude-opus-4-8", "claude-sonnet-4-6", "claude-3-7-sonnet-20250219", "claude-3-5-haiku-20241022", "claude-x",
+    ),
+    ("bedrock", "bedrock-converse"): ("amazon.nova-pro-v1:0", "moonshot.kimi-k2-thinking"),
+    ("bedrock", "openai-responses"): ("openai.gpt-5.6",),
+    ("gemini", "gemini-contents"): ("gemini-3-pro", "gemini-flash-latest"),
+    ("vertex", "gemini-contents"): ("gemini-2.5-pro", "gemini-flash"),
+    ("vllm", "openai-chat"): ("any",),
+    ("deepseek", "openai-chat"): ("deepseek-chat",),
+    ("deepseek", "openai-responses"): ("deepseek-v4-pro",),
+    ("deepseek", "anthropic-messages"): ("deepseek-flash",),
+    ("mistral", "openai-chat"): ("magistral-medium",),
+    ("moonshot", "openai-chat"): ("moonshot-v1-8k", "moonshot-v1-8k-vision-preview"),
+    ("openai", "openai-responses"): ("gpt-5",),
+    ("openai", "openai-chat"): ("gpt-4o-audio-preview",),
+    ("openrouter", "openai-responses"): ("openai/gpt-5",),
+    ("openrouter", "openai-chat"): (
+        "anthropic/claude-sonnet-4.5", "openai/gpt-5", "deepseek/deepseek-v4-pro", "deepseek/deepseek-chat-v3",
+        "x-ai/grok-4", "moonshotai/kimi-k2.5", "moonshotai/kimi-k2", "qwen/qwen3.5-plus", "z-ai/glm-4.7",
+        "minimax/minimax-m2", "google/gemini-3-pro",
+    ),
+}  # fmt: skip
+Target = tuple[str, str, str]
+MODEL_TARGETS: list[Target] = [(provider, protocol, MODELS[provider]) for provider, protocol in TARGETS]
+"""Every provider and protocol with its ordinary model, and with those that other facts hold for."""
+MODEL_TARGETS += [(*place, model) for place, models in MORE.items() for model in models]
 
 
 class Turn(Struct, frozen=True):
@@ -77,9 +104,9 @@ def turns() -> Iterator[Turn]:
             yield Turn(exchange["id"], Prompt(system + to_prompt(stored).messages), read.settings)
 
 
-def request_to(provider: str, protocol: str, turn: Turn) -> Encoded:
+def request_to(provider: str, protocol: str, turn: Turn, *, model_id: str = "") -> Encoded:
     """A turn's request to another provider, as its profile wants it."""
-    model = ModelRef(provider, MODELS[provider])
+    model = ModelRef(provider, model_id or MODELS[provider])
     tools = tuple(tool for tool in turn.settings.tools if tool.raw is None)
     settings = Settings(model.model_id, max_tokens=1000, tools=tools)
     declared = [tool.name for tool in tools]

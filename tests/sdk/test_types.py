@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -14,6 +13,7 @@ from msgspec.structs import replace
 
 from memory.providers import wire_module
 from tests.sandbox.demo_threads import TARGETS, request_to, turns
+from tests.sdk.differences import unfit
 from tests.sdk.validators import validator
 
 PROVIDERS = {"openai-chat": "openai", "openai-responses": "openai"}
@@ -46,57 +46,6 @@ ANSWERED = {
     ("vertex", "gemini-contents"): 71,
     ("zhipu", "openai-chat"): 5,
 }
-DIFFERENCES: dict[str, dict[str, str]] = {
-    "anthropic": {
-        # The newest models take no sampling settings, and the library has dropped them; older models still do.
-        ".temperature: unknown": "an older model",
-        ".top_k: unknown": "an older model",
-    },
-    "bedrock": {
-        # The invoke API's own key in place of a header; the library's Bedrock client adds it behind the types.
-        ".anthropic_version: unknown": "Bedrock's own",
-    },
-    "vertex": {
-        # The library takes it flat, as `model_armor_config` of its one config, and moves it to the top itself.
-        ".modelArmorConfig: unknown": "the library's own place",
-    },
-    # Keys that hosts have beside OpenAI's; they have no client library of their own, or one that is not tried here.
-    "cerebras": {".clear_thinking: unknown": "the host's own"},
-    "deepseek": {".messages[].reasoning_content: unknown": "the host's own"},
-    "groq": {
-        ".reasoning_format: unknown": "the host's own",
-        ".search_settings: unknown": "the host's own",
-        ".service_tier: 'on_demand' is none of 'auto', 'default', 'flex', 'scale', 'priority', 'fast'": "its own tier",
-    },
-    "moonshot": {".messages[].reasoning_content: unknown": "the host's own"},
-    "ollama": {".messages[].reasoning: unknown": "the host's own"},
-    "openrouter": {
-        ".messages[].content[].cache_control: unknown": "Anthropic's marker, passed on",
-        ".messages[].content[].type: 'video_url' is none of 'text'": "Gemini's video, passed on",
-        ".messages[].content[].video_url: unknown": "Gemini's video, passed on",
-        ".models: unknown": "the router's own",
-        ".preset: unknown": "the router's own",
-        ".provider: unknown": "the router's own",
-        ".reasoning: unknown": "the router's own",
-        ".tools[].cache_control: unknown": "Anthropic's marker, passed on",
-        ".tools[].parameters: unknown": "a tool of the router",
-        ".tools[].type: 'openrouter:advisor' is none of 'function'": "a tool of the router",
-        ".tools[].type: 'openrouter:web_search' is none of 'function'": "a tool of the router",
-        ".transforms: unknown": "the router's own",
-        ".usage: unknown": "the router's own",
-    },
-    "other": {
-        ".messages[].reasoning: unknown": "the host's own",
-        ".messages[].reasoning_content: unknown": "the host's own",
-    },
-    "together": {".messages[].reasoning: unknown": "the host's own"},
-    "vllm": {".messages[].reasoning_content: unknown": "the host's own"},
-    "zhipu": {
-        ".messages[].reasoning_content: unknown": "the host's own",
-        ".thinking: unknown": "the host's own",
-    },
-}
-"""What may differ for a provider, and why; list positions are left out."""
 
 
 def encoded_again(folder: Path, name: str, protocol: str, step: int) -> Iterator[dict[str, Any]]:
@@ -113,10 +62,6 @@ def encoded_again(folder: Path, name: str, protocol: str, step: int) -> Iterator
         at += 1
 
 
-def anywhere(fault: str) -> str:
-    return re.sub(r"\[\d+\]", "[]", fault)
-
-
 class TestRecordedRequests:
     @pytest.mark.parametrize(("name", "protocol"), ANSWERED)
     def test_fit_when_written_again(
@@ -124,27 +69,25 @@ class TestRecordedRequests:
     ) -> None:
         provider = PROVIDERS.get(name, name)
         step = 1 if pytestconfig.getoption("--all") else SAMPLE
-        check = validator(protocol, provider)
 
         count, found = 0, set()
         for body in encoded_again(recordings_dir, name, protocol, step):
-            found |= {anywhere(fault) for fault in check(body)}
+            found |= unfit(provider, protocol, body)
             count += 1
 
-        assert found - DIFFERENCES.get(provider, {}).keys() == set()
+        assert found == set()
         assert count >= ANSWERED[name, protocol] // step
 
 
 class TestDemoThreads:
     @pytest.mark.parametrize(("provider", "protocol"), TARGETS)
     def test_fit_wherever_they_go(self, provider: str, protocol: str) -> None:
-        check = validator(protocol, provider)
         found: dict[str, str] = {}
         for turn in turns():
             body = msgspec.json.decode(request_to(provider, protocol, turn).body)
-            found |= {anywhere(fault): turn.id for fault in check(body)}
+            found |= dict.fromkeys(unfit(provider, protocol, body), turn.id)
 
-        assert {fault: at for fault, at in found.items() if fault not in DIFFERENCES.get(provider, {})} == {}
+        assert found == {}
 
 
 CALL = {"type": "function", "id": "call_1", "function": {"name": "find", "arguments": "{}"}}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from functools import cache
 from typing import Any
@@ -86,9 +87,26 @@ def _converse() -> Validator:
 
     def check(body: dict[str, Any]) -> list[str]:
         report = ParamValidator().validate({"modelId": "any", **body}, shape)
-        return [line for line in report.generate_report().splitlines() if line]
+        return [line for line in report.generate_report().splitlines() if line] + _beyond(body, shape, "")
 
     return check
+
+
+def _beyond(value: Any, shape: Any, place: str) -> list[str]:
+    """What the service's model says of texts, and botocore leaves to the service: their words, patterns and length."""
+    if shape.type_name == "structure" and isinstance(value, dict) and not getattr(shape, "is_document_type", False):
+        members = [(f"{place}.{key}", value[key], shape.members[key]) for key in value if key in shape.members]
+        return [fault for at, item, member in members for fault in _beyond(item, member, at)]
+    if shape.type_name == "list" and isinstance(value, list):
+        return [fault for at, item in enumerate(value) for fault in _beyond(item, shape.member, f"{place}[{at}]")]
+    if shape.type_name != "string" or not isinstance(value, str):
+        return []
+    if shape.enum and value not in shape.enum:
+        return [f"{place}: {value!r} is none of {', '.join(map(repr, shape.enum))}"]
+    if (pattern := shape.metadata.get("pattern")) and not re.fullmatch(pattern, value):
+        return [f"{place}: {value!r:.40} does not match {pattern}"]
+    longest = shape.metadata.get("max")
+    return [f"{place}: longer than {longest}"] if longest and len(value) > longest else []
 
 
 @cache

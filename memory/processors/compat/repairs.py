@@ -26,10 +26,16 @@ def rename_bad_tool_ids(messages: list[StoredMessage]) -> bool:
                 ids.setdefault(call_id)
     taken = {call_id for call_id in ids if _CLAUDE_IDS.fits(call_id)}
     table: dict[str, str] = {}
+    further: dict[str, Iterator[str]] = {}  # where ids that come to the same go on trying
     for call_id in ids:
         if call_id not in taken:
-            table[call_id] = next(form for form in _CLAUDE_IDS.forms(call_id) if form not in taken)
-            taken.add(table[call_id])
+            forms = _CLAUDE_IDS.forms(call_id)
+            plain = next(forms)
+            if plain in taken:
+                forms = further.setdefault(plain, forms)
+                plain = next(form for form in forms if form not in taken)
+            table[call_id] = plain
+            taken.add(plain)
     if not table:
         return False
     for message in messages:

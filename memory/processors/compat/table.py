@@ -5,34 +5,40 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 
-from memory.processors.compat.catalogue import FAULT_TITLES, RULES, RuleInfo
+from memory.processors.compat.catalogue import FAULT_TITLES, RULES, RuleInfo, default_state
+from memory.processors.compat.covered import Covered, covered
+from memory.processors.compat.examples import examples_for
 from memory.processors.compat.faults import faults_by_refusal, known_rules
 from memory.processors.compat.patterns import NO_REPAIR
-from memory.profiles import PROFILES
-from memory.profiles.profile import Fact
+from memory.processors.compat.targets import facts_for, touches
 
 _HEAD = """# Rules
 
-What each rule repairs, when it acts, and where the fact behind it comes from. Made by
-`python -m memory.processors.compat.table`; switches are on the Rules page and under `/api/rules`.
+What each rule repairs, what it touches, what tests it, where the fact behind it comes from, and its state where nobody
+switched it. Made by `python -m memory.processors.compat.table`; switches are on the Rules page and under `/api/rules`.
 
-A rule that acts *before the call* changes the request only, never the thread. *In words*: the target's error is known
-by its words too, and asks for the same repair when the request got through unrepaired. A rule without an entry under
-*last evidence* follows from the form of the protocol.
+*In words*: the target's error is known by its words too, and asks for the same repair when the request got through
+unrepaired. *Tests*: how many examples `tests/rules` sends to the pretend providers with the rule on and off; refusals
+seen elsewhere, by their ids in `tests/cases`; and the files of the core's tests that name the rule (its page on the
+dashboard lists every test that does).
 """
+_ROOMS = ("processors", "profiles", "providers", "rules", "vectors")
+"""Tests of what a rule does; others need some rule's name."""
 
 
 def page() -> str:
     """The page as Markdown: a table for each provider, in the order of the catalogue."""
-    facts = {fact.rule: fact for profile in PROFILES for fact in profile.facts}
     in_words = known_rules()
     providers = dict.fromkeys(rule.provider for rule in RULES.values())
     sections = []
     for provider in sorted(providers, key=lambda name: (name != "any", name)):
         rules = [rule for rule in RULES.values() if rule.provider == provider]
         title = "Every provider" if provider == "any" else provider
-        lines = ["| rule | what it does | acts | in words | known from | last evidence |", "|---|---|---|---|---|---|"]
-        lines += [_line(rule, facts.get(rule.id), rule.id in in_words) for rule in rules]
+        lines = [
+            "| rule | what it does | touches | in words | tests | evidence | state |",
+            "|---|---|---|---|---|---|---|",
+        ]
+        lines += [_line(rule, rule.id in in_words) for rule in rules]
         sections.append(f"## {title}\n\n" + "\n".join(lines))
     sections.append("## Refusals known by other words\n\n" + "\n".join(_other_words()))
     sections.append("## Refusals without a repair\n\n" + "\n".join(_without_repair()))
@@ -59,11 +65,37 @@ def _without_repair() -> Iterator[str]:
         yield f"| `{name}` | {why} |"
 
 
-def _line(rule: RuleInfo, fact: Fact | None, is_known: bool) -> str:
+def _line(rule: RuleInfo, is_known: bool) -> str:
     name = f"`{rule.id}`" + (f"<br>family `{rule.family}`" if rule.family else "")
-    evidence = f"{fact.source}, {fact.seen_on}" if fact else ""
-    cells = (name, f"**{rule.title}.** {rule.why}", rule.acts, "yes" if is_known else "", rule.confidence, evidence)
+    cells = (
+        name,
+        f"**{rule.title}.** {rule.why}",
+        touches(rule.id),
+        "yes" if is_known else "",
+        _tests(rule.id),
+        _evidence(rule),
+        default_state(rule.id),
+    )
     return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
+
+
+def _tests(rule: str) -> str:
+    """What covers a rule, each kind on a line of its own."""
+    found = covered(rule) or Covered()
+    examples = len(examples_for(rule))
+    files = dict.fromkeys(name.partition("::")[0] for name in found.tests if name.startswith(_ROOMS))
+    kinds = (
+        f"{examples} example{'s' if examples > 1 else ''}" if examples else "",
+        ", ".join(dict.fromkeys(case for case, _ in found.cases)),
+        ", ".join(f"`{file}`" for file in files),
+    )
+    return "<br>".join(filter(None, kinds))
+
+
+def _evidence(rule: RuleInfo) -> str:
+    """How surely it is known, and from what, newest first."""
+    facts = [f"{fact.source}, {fact.seen_on}" for fact in facts_for(rule.id)]
+    return "<br>".join([f"{rule.confidence}:", *(facts or ["the form of the protocol"])])
 
 
 if __name__ == "__main__":

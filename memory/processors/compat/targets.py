@@ -56,6 +56,15 @@ def step_of(rule: str) -> int | None:
     return next((_STEPS[fault].number for fault in faults_of(rule) if fault in _STEPS), None)
 
 
+def touches(rule: str) -> str:
+    """What a rule of the catalogue changes, and when."""
+    if step_of(rule) is None:
+        return "the thread, for good: a new version with its reason and a way back"
+    if RULES[rule].acts == "after its error":
+        return "the next request of the run, once the provider’s error asked for it; never the thread"
+    return "the request only, never the thread"
+
+
 @cache
 def facts_for(rule: str) -> tuple[Fact, ...]:
     """Where a rule is known from, newest first, each source once."""

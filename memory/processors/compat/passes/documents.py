@@ -40,15 +40,16 @@ def may_repeat_names(profile: Profile, facts: Facts) -> bool:
 def part_names(prompt: Prompt, profile: Profile, _: Facts, rule: str) -> tuple[Prompt, list[Change]]:
     """Documents whose names come to the same get -2, -3; a later document never renames an earlier one."""
     held: set[str] = set()
+    numbers: dict[str, int] = {}
     changes: list[Change] = []
 
     def change(message: Message, part: Part) -> Part:
         if not isinstance(part, File) or not _is_document(part) or not part.filename:
             return part
         plain = name = _sent_name(part.filename)
-        number = 2
         while name in held:
-            name, number = f"{plain}-{number}", number + 1
+            numbers[plain] = number = numbers.get(plain, 1) + 1
+            name = f"{plain}-{number}"
         held.add(name)
         if name == part.filename or (name == plain and plain != _UNNAMED):
             return part

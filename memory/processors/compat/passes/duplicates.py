@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 from msgspec.structs import replace
 
 from memory.messages.prompt import Message, Output, Part, Prompt, ToolCall, ToolResult
@@ -25,6 +23,7 @@ def part_repeated_ids(prompt: Prompt, profile: Profile, facts: Facts, rule: str)
     changes: list[Change] = []
     messages = list(prompt.messages)
     used: set[str] = set()
+    numbers: dict[str, int] = {}
     for i, message in enumerate(messages):
         if message.role != "assistant":
             continue
@@ -32,6 +31,8 @@ def part_repeated_ids(prompt: Prompt, profile: Profile, facts: Facts, rule: str)
         parts: list[Part] = []
         here = {part.id for part in message.parts if isinstance(part, ToolCall)}
         taken = used if profile.unique_ids == "thread" else set()
+        if profile.unique_ids != "thread":
+            numbers = {}
         for part in message.parts:
             if not isinstance(part, ToolCall):
                 parts.append(part)
@@ -43,7 +44,7 @@ def part_repeated_ids(prompt: Prompt, profile: Profile, facts: Facts, rule: str)
                 continue
             new = part
             if part.id in taken:
-                new = replace(part, id=next(form for form in _forms(part.id) if form not in taken | here))
+                new = replace(part, id=_form(part.id, numbers, taken, here))
                 reason = "Two calls have the same id; the later one gets its own, as does its result."
                 changes.append(Change(rule, reason, "same", spot_of(message, part), part.id, new.id))
             taken.add(new.id)
@@ -60,11 +61,13 @@ def part_repeated_ids(prompt: Prompt, profile: Profile, facts: Facts, rule: str)
     return out, changes
 
 
-def _forms(call_id: str) -> Iterator[str]:
-    number = 2
+def _form(call_id: str, numbers: dict[str, int], taken: set[str], here: set[str]) -> str:
+    """The id with the first number that is free. `numbers` holds the next one to try, by id."""
     while True:
-        yield f"{call_id}_{number}"
-        number += 1
+        numbers[call_id] = number = numbers.get(call_id, 1) + 1
+        form = f"{call_id}_{number}"
+        if form not in taken and form not in here:
+            return form
 
 
 def _rename_results(messages: list[Message], start: int, ids: dict[str, list[str]]) -> None:

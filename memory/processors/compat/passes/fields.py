@@ -11,6 +11,7 @@ from msgspec.structs import replace
 from memory.messages.prompt import File, Message, Options, Part, Prompt, Reasoning, Text, ToolCall, ToolResult
 from memory.processors.changes import Change, Spot, spot_of
 from memory.processors.compat.passes.facts import Facts
+from memory.processors.compat.passes.media import true_type
 from memory.profiles.profile import Profile
 
 FAULT = "unknown-field"
@@ -34,18 +35,19 @@ def may_hold_further(profile: Profile, facts: Facts) -> bool:
 
 
 def drop_further_keys(prompt: Prompt, profile: Profile, facts: Facts, rule: str) -> tuple[Prompt, list[Change]]:
-    """Without the keys that are not on the target's list; asked for by an error, without the one it names too.
+    """Without the keys that are not on the target's list, or say what it does not take under them; asked for by an
+    error, without the one it names too.
 
     A host without a list that refuses a key looks at all of them: then all further keys go.
     """
     named = facts.call.named(FAULT)
     changes: list[Change] = []
 
-    def is_refused(kind: str, holder: str, key: str) -> bool:
+    def is_refused(place: str, key: str, value: Any) -> bool:
         if key in named or profile.further is None:
             return facts.call.is_forced
-        taken = profile.further.get(f"{kind}.{holder}", ())
-        return key not in taken and "*" not in taken
+        taken = profile.further.get(place, ())
+        return "*" not in taken and (key not in taken or not _has_form(value, place, key, profile))
 
     def kept(holder: Message | Part, role: str, spot: Spot) -> Options | None:
         options = holder.options
@@ -55,8 +57,8 @@ def drop_further_keys(prompt: Prompt, profile: Profile, facts: Facts, rule: str)
             value = own.get(name)
             if not isinstance(value, Mapping):
                 continue
-            kind = _kind(holder, role, value)
-            if gone := {key: item for key, item in value.items() if is_refused(kind, name, key)}:
+            place = f"{_kind(holder, role, value)}.{name}"
+            if gone := {key: item for key, item in value.items() if is_refused(place, key, item)}:
                 changes.append(_dropped(rule, profile, spot, gone))
                 out[name] = {key: item for key, item in value.items() if key not in gone}
         if facts.call.is_forced:
@@ -91,8 +93,19 @@ def _of_the_request(named: frozenset[str], facts: Facts, profile: Profile, rule:
 
 def _dropped(rule: str, profile: Profile, spot: Spot, gone: Mapping[str, Any]) -> Change:
     names = ", ".join(sorted(gone))
-    reason = f"{profile.title} does not know the key {names}. It stays in the thread."
+    reason = f"{profile.title} does not know the key {names}, or not what it says. It stays in the thread."
     return Change(rule, reason, "same", spot, {key: str(value)[:100] for key, value in gone.items()}, {})
+
+
+def _has_form(value: Any, place: str, key: str, profile: Profile) -> bool:
+    """Whether a key says what the target takes under it; a null counts as nothing said."""
+    form = profile.further_forms.get(f"{place}.{key}") or profile.further_forms.get(key)
+    if form is None or value is None:
+        return True
+    if isinstance(value, str):
+        return value in form
+    kinds = ((Mapping, "{}"), (list, "[]"), (int | float, "0"))
+    return any(isinstance(value, kind) and sign in form for kind, sign in kinds)
 
 
 def _with(part: Part, options: Options | None) -> Part:
@@ -106,7 +119,8 @@ def _kind(holder: Message | Part, role: str, value: Mapping[str, Any]) -> str:
         case Text():
             return "said" if role == "assistant" else "text"
         case File():
-            return "image" if holder.media_type.startswith("image/") else "file"
+            # By the type it is sent under, which a later pass settles.
+            return "image" if true_type(holder.media_type, holder.data).startswith("image/") else "file"
         case Reasoning():
             return "reasoning"
         case ToolCall():

@@ -6,7 +6,7 @@ keeps its prefix. Stored ids stay: the thread may go back to the provider that m
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 from msgspec.structs import replace
 
@@ -21,11 +21,17 @@ _TOOL_PARTS: frozenset[type[Part]] = frozenset((ToolCall, ToolResult))
 def renames(names: Iterable[str], form: IdFormat) -> dict[str, str]:
     """New names for those that can't keep theirs."""
     held: dict[str, str] = {}
+    further: dict[str, Iterator[str]] = {}  # where names that come to the same go on trying
     for old in names:
         if old not in held and form.fits(old):
             held[old] = old
             continue
-        held[next(new for new in form.forms(old) if new not in held)] = old
+        forms = form.forms(old)
+        plain = next(forms)
+        if plain in held:
+            forms = further.setdefault(plain, forms)
+            plain = next(new for new in forms if new not in held)
+        held[plain] = old
     return {old: new for new, old in held.items() if new != old}
 
 

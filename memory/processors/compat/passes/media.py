@@ -34,13 +34,8 @@ def correct_types(prompt: Prompt, profile: Profile, _: Facts, rule: str) -> tupl
     changes: list[Change] = []
 
     def right(media_type: str, data: str) -> str:
-        shown = _SPELT.get(media_type, media_type)
-        if media_type and not media_type.startswith("image/"):
-            return media_type
-        if not is_url(data):
-            data = data.rpartition(",")[2] if data.startswith("data:") else data
-            return next((kind for head, kind in _MAGIC if data.startswith(head)), shown)
-        return _by_ending(data) if shown == "image/*" and profile.exact_types else shown
+        shown = true_type(media_type, data)
+        return _by_ending(data) if shown == "image/*" and profile.exact_types and is_url(data) else shown
 
     def change(message: Message, part: Part) -> Part:
         if isinstance(part, File):
@@ -62,6 +57,17 @@ def correct_types(prompt: Prompt, profile: Profile, _: Facts, rule: str) -> tupl
         return new
 
     return prompt.map_parts(change), changes
+
+
+def true_type(media_type: str, data: str) -> str:
+    """The type of a file by its first bytes, where it is given as an image or not at all; a misspelling put right."""
+    if media_type and not media_type.startswith("image/"):
+        return media_type
+    shown = _SPELT.get(media_type, media_type)
+    if is_url(data):
+        return shown
+    data = data.rpartition(",")[2] if data.startswith("data:") else data
+    return next((kind for head, kind in _MAGIC if data.startswith(head)), shown)
 
 
 def _types(result: ToolResult) -> str:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from msgspec import UNSET
+
 from memory.messages.halves import write_mended
 from memory.messages.prompt import Message, Prompt
 from memory.processors.changes import Change, Spot
@@ -21,9 +23,11 @@ def drop_oldest_turns(prompt: Prompt, profile: Profile, facts: Facts, rule: str)
     system = [message for message in prompt.messages if message.role == "system"]
     turns = _turns(prompt)
     sizes = [sum(map(_size, turn)) for turn in turns]
-    allowed = sum(sizes) / 2**count
+    left = sum(sizes)
+    allowed = left / 2**count
     at = 0
-    while at < len(turns) - 1 and (at < count or sum(sizes[at:]) > allowed):
+    while at < len(turns) - 1 and (at < count or left > allowed):
+        left -= sizes[at]
         at += 1
     reason = f"{profile.title} said that the request is too long; the oldest turns are left out of it."
     dropped = [message for turn in turns[:at] for message in turn]
@@ -52,7 +56,10 @@ def _size(message: Message) -> int:
     total = 0
     for part in message.parts:
         for value in (getattr(part, name, None) for name in ("text", "data", "input")):
-            total += len(value) if isinstance(value, str) else len(write_mended(value)) if value is not None else 0
+            if isinstance(value, str):
+                total += len(value)
+            elif value is not None and value is not UNSET:
+                total += len(write_mended(value))
         if (output := getattr(part, "output", None)) is not None:
             total += len(write_mended(output.value))
     return total

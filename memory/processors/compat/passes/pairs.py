@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Sequence
 
 from msgspec.structs import replace
@@ -124,47 +124,62 @@ def _answer_calls(prompt: Prompt, rule: str, *, only_pending: bool) -> tuple[Pro
     real result may still come, so the made-up one is in this request only.
     """
     messages = list(prompt.messages)
-    known = {id(message) for message in messages[: tail_of(prompt)]}  # earlier requests held these already
+    tail = tail_of(prompt)  # earlier requests held what is before it already
+    late = _LateResults(messages)
     changes: list[Change] = []
-    i = 0
+    out: list[Message] = []
+    i = run_end = 0
+    inside: set[int] = set()
     while i < len(messages):
         if messages[i].role != "assistant":
+            out.append(messages[i])
             i += 1
             continue
-        end = i
-        while end < len(messages) and messages[end].role == "assistant":
-            end += 1
-        behind = end
-        while behind < len(messages) and messages[behind].role == "tool":
-            behind += 1
+        if i >= run_end:
+            run_end = _end_of(messages, i, "assistant")
+            inside = _answered(messages[i:run_end], ())
+        # What the assistant said on behind a call that waits is no part of its turn, whose results go right behind it:
+        # so a turn that goes on keeps its beginning.
+        waits = (at for at in range(i, run_end - 1) if any(id(c) not in inside for c in _client_calls(messages[at])))
+        if (first := next(waits, None)) is not None:
+            end = behind = first + 1
+        else:
+            end = run_end
+            behind = _end_of(messages, end, "tool")
         answered = _answered(messages[i:end], messages[end:behind])
-        if (alone := _unanswered(messages[i:end], answered)) is not None and i + alone + 1 < end:
-            end = behind = i + alone + 1
-            answered = _answered(messages[i:end], ())
         turn = [(m, p) for m in messages[i:end] for p in _client_calls(m)]
-        missing = [(m, p) for m, p in turn if id(p) not in answered and (p.pending or not only_pending)]
-        if missing:
-            made: dict[int, ToolResult] = {}
-            for message, call in missing:
-                late = _late_result(messages, behind, call.id)
-                if late is not None:
-                    at, index = late
-                    result = messages[at].parts[index]
-                    assert isinstance(result, ToolResult)
-                    owner = messages[at]
-                    changes.append(_moved(rule, owner, result, is_new=id(owner) not in known))
-                    messages[at] = replace(owner, content=_without(owner.parts, index))
-                    made[id(call)] = replace(result, of=result.of or owner.id)
-                else:
-                    spot = replace(spot_of(message, call), is_result=True)
-                    changes.append(Change(rule, _WHY, "reshaped", spot, None, NO_RESULT))
-                    output = Output("error-text", NO_RESULT)
-                    made[id(call)] = ToolResult(call.id, call.name, output, call.input, None, call.at, message.id)
-            _place(messages, turn, made, end, behind)
-            behind = max(behind, end + 1)
+        made: dict[int, ToolResult] = {}
+        for message, call in turn:
+            if id(call) in answered or not (call.pending or not only_pending):
+                continue
+            if (found := late.take(call.id, behind)) is not None:
+                at, result = found
+                changes.append(_moved(rule, messages[at], result, is_new=at >= tail))
+                made[id(call)] = replace(result, of=result.of or messages[at].id)
+                messages[at] = replace(messages[at], content=_without(messages[at].parts, result))
+            else:
+                spot = replace(spot_of(message, call), is_result=True)
+                changes.append(Change(rule, _WHY, "reshaped", spot, None, NO_RESULT))
+                output = Output("error-text", NO_RESULT)
+                made[id(call)] = ToolResult(call.id, call.name, output, call.input, None, call.at, message.id)
+        out += messages[i:end]
+        if made:
+            there = messages[end] if behind > end else None
+            out.append(_with_results(there, turn, made))
+            out += messages[end + 1 : behind]
+        else:
+            out += messages[end:behind]
         i = behind
-    kept = [m for m in messages if m.content or m.role != "tool"]
+    kept = [m for m in out if m.content or m.role != "tool"]
     return prompt.with_messages(kept), changes
+
+
+def _end_of(messages: Sequence[Message], start: int, role: str) -> int:
+    """Where the messages of a role end that begin there."""
+    end = start
+    while end < len(messages) and messages[end].role == role:
+        end += 1
+    return end
 
 
 def _client_calls(message: Message) -> list[ToolCall]:
@@ -195,18 +210,6 @@ def _answered(turn: Sequence[Message], behind: Sequence[Message]) -> set[int]:
     return out
 
 
-def _unanswered(turn: Sequence[Message], answered: set[int]) -> int | None:
-    """Index of the first message of a turn that has calls and no answer to any of them.
-
-    Its results go right behind it, whatever the assistant says next: so a turn that goes on keeps its beginning.
-    """
-    for at, message in enumerate(turn):
-        calls = _client_calls(message)
-        if calls and not any(id(call) in answered for call in calls):
-            return at
-    return None
-
-
 _WHY = "Each call needs a result in the next message. The words say that none was recorded; they are never stored."
 
 
@@ -216,45 +219,59 @@ def _moved(rule: str, message: Message, result: ToolResult, *, is_new: bool) -> 
     return Change(rule, reason, "reshaped", spot, brief(result), brief(result), breaks_prefix=is_new)
 
 
-def _late_result(messages: list[Message], start: int, call_id: str) -> tuple[int, int] | None:
-    """Where a later result of this id stands that no later call claims."""
-    for at in range(start, len(messages)):
-        for index, part in enumerate(messages[at].parts):
-            if isinstance(part, ToolCall) and part.id == call_id:
-                return None
-            if isinstance(part, ToolResult) and part.call_id == call_id and messages[at].role == "tool":
-                return at, index
-    return None
+class _LateResults:
+    """Results by their ids, in the order of the thread: each is taken once, and none that a later call claims."""
+
+    def __init__(self, messages: Sequence[Message]) -> None:
+        self._messages = messages
+        self._left: dict[str, deque[tuple[int, ToolCall | ToolResult]]] | None = None
+
+    def take(self, call_id: str, start: int) -> tuple[int, ToolResult] | None:
+        """The first result of this id from a place on, and where it stands. Places only grow from take to take."""
+        if self._left is None:
+            self._left = self._by_id()
+        left = self._left.get(call_id)
+        while left and left[0][0] < start:
+            left.popleft()
+        if not left or isinstance(left[0][1], ToolCall):
+            return None
+        at, result = left.popleft()
+        assert isinstance(result, ToolResult)
+        return at, result
+
+    def _by_id(self) -> dict[str, deque[tuple[int, ToolCall | ToolResult]]]:
+        found: dict[str, deque[tuple[int, ToolCall | ToolResult]]] = {}
+        for at, message in enumerate(self._messages):
+            for part in message.parts:
+                if isinstance(part, ToolCall):
+                    found.setdefault(part.id, deque()).append((at, part))
+                elif isinstance(part, ToolResult) and message.role == "tool":
+                    found.setdefault(part.call_id, deque()).append((at, part))
+        return found
 
 
-def _without(parts: tuple[Part, ...], index: int) -> tuple[Part, ...]:
+def _without(parts: tuple[Part, ...], gone: Part) -> tuple[Part, ...]:
+    index = next(index for index, part in enumerate(parts) if part is gone)
     return parts[:index] + parts[index + 1 :]
 
 
-def _place(
-    messages: list[Message],
-    turn: list[tuple[Message, ToolCall]],
-    made: dict[int, ToolResult],
-    end: int,
-    behind: int,
-) -> None:
-    """Put the new results beside those that are there, in the order of the calls."""
-    if end == behind:
+def _with_results(there: Message | None, turn: list[tuple[Message, ToolCall]], made: dict[int, ToolResult]) -> Message:
+    """The message of results behind a turn, with the new ones in the order of the calls; a new one where none is."""
+    if there is None:
         owner = turn[-1][0]
         results = tuple(made[id(call)] for _, call in turn if id(call) in made)
-        messages.insert(end, Message("tool", results, None, owner.id, owner.origin))
-        return
-    there = list(messages[end].parts)
+        return Message("tool", results, None, owner.id, owner.origin)
+    parts = list(there.parts)
     order = {call.id: n for n, (_, call) in enumerate(turn)}
     for _, call in turn:
         if id(call) in made:
             later = (
                 k
-                for k, p in enumerate(there)
+                for k, p in enumerate(parts)
                 if isinstance(p, ToolResult) and order.get(p.call_id, -1) > order[call.id]
             )
-            there.insert(next(later, len(there)), made[id(call)])
-    messages[end] = replace(messages[end], content=tuple(there))
+            parts.insert(next(later, len(parts)), made[id(call)])
+    return replace(there, content=tuple(parts))
 
 
 def _tell_orphans(prompt: Prompt, rule: str) -> tuple[Prompt, list[Change]]:

@@ -73,7 +73,9 @@ def _has_foreign_seals(by: Origin | None, profile: Profile, model_id: str) -> bo
 
 def _is_by_another(part: Reasoning, profile: Profile, model_id: str) -> bool:
     """Whether a stamp, or where there is none the only marks on it, names another provider."""
-    if not profile.reads_sealed and profile.own(part.options).get("redactedData"):
+    if not profile.reads_sealed and any(
+        value.get("redactedData") for value in (part.options or {}).values() if isinstance(value, dict)
+    ):
         return True
     if part.origin is not None:
         by_model = bool(profile.seals_by_model and part.origin.model_id and model_id)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from memory.messages.prompt import Message, Prompt, Reasoning, Text, ToolCall
+from memory.messages.prompt import Message, Origin, Part, Prompt, Reasoning, Text, ToolCall
 from memory.processors.changes import Change, Spot, spot_of
 from memory.processors.compat.passes.facts import Facts
 from memory.processors.compat.passes.system import told_role
@@ -23,35 +23,48 @@ def merge_neighbours(prompt: Prompt, profile: Profile, facts: Facts, rule: str) 
 
     Where only an error asked for it, sealed reasoning stays where its maker put it: at the head of a message.
     """
-    out: list[Message] = []
+    groups: list[list[Message]] = []
     changes: list[Change] = []
+    asks = False  # whether the last group holds calls
+    origin: Origin | None = None  # who wrote the last group; what two wrote has no one's stamp
+    reason = f"{profile.title} wants the roles to alternate; neighbours of one role are sent as one message."
     for message in prompt.messages:
-        last = out[-1] if out else None
-        if last is None or last.role != message.role or message.role not in profile.merge_roles:
-            out.append(message)
-            continue
-        is_sealed = facts.call.is_forced and any(isinstance(p, Reasoning) and p.options for p in message.parts)
-        if message.role == "assistant" and (is_sealed or _stand_apart(last, message)):
-            out.append(message)
-            continue
-        reason = f"{profile.title} wants the roles to alternate; neighbours of one role are sent as one message."
-        changes.append(
-            Change(rule, reason, "reshaped", Spot(message.id), message.role, f"joined to the {last.role} before")
+        role = message.role
+        joins = bool(groups) and groups[-1][0].role == role and role in profile.merge_roles
+        if joins and role == "assistant":
+            is_sealed = facts.call.is_forced and any(isinstance(p, Reasoning) and p.options for p in message.parts)
+            # Results of calls come first; what a provider ran itself stays with the stamp that says who that was.
+            joins = not (is_sealed or asks or (origin != message.origin and _has_hosted_call(message)))
+        if not joins:
+            groups.append([])
+            asks, origin = False, message.origin
+        else:
+            told = f"joined to the {role} before"
+            changes.append(Change(rule, reason, "reshaped", Spot(message.id), role, told))
+            origin = origin if origin == message.origin else None
+        groups[-1].append(message)
+        asks = asks or any(isinstance(part, ToolCall) for part in message.parts)
+    return prompt.with_messages([_joined(group) for group in groups]), changes
+
+
+def _joined(group: list[Message]) -> Message:
+    first, *others = group
+    if not others:
+        return first
+    content: str | tuple[Part, ...]
+    if first.role == "system":
+        content = "\n\n".join(message.text for message in group)
+    else:
+        content = first.parts + tuple(
+            part if part.of else replace(part, of=message.id) for message in others for part in message.parts
         )
-        joined = tuple(part if part.of else replace(part, of=message.id) for part in message.parts)
-        content = f"{last.text}\n\n{message.text}" if message.role == "system" else last.parts + joined
-        origin = last.origin if last.origin == message.origin else None  # what two wrote has no one's stamp
-        out[-1] = replace(last, content=content, options=message.options or last.options, origin=origin)
-    return prompt.with_messages(out), changes
+    options = next((message.options for message in reversed(group) if message.options), first.options)
+    origin = first.origin if all(message.origin == first.origin for message in others) else None
+    return replace(first, content=content, options=options, origin=origin)
 
 
-def _stand_apart(first: Message, second: Message) -> bool:
-    """Results of calls come first; what a provider ran itself stays with the stamp that says who that was."""
-    if any(isinstance(part, ToolCall) for part in first.parts):
-        return True
-    return first.origin != second.origin and any(
-        isinstance(part, ToolCall) and part.provider_executed for part in second.parts
-    )
+def _has_hosted_call(message: Message) -> bool:
+    return any(isinstance(part, ToolCall) and part.provider_executed for part in message.parts)
 
 
 def bridges(profile: Profile, _: Facts) -> bool:
@@ -80,9 +93,12 @@ def ends_wrong(profile: Profile, facts: Facts) -> bool:
 
 
 def end_with_user(prompt: Prompt, profile: Profile, _: Facts, rule: str) -> tuple[Prompt, list[Change]]:
-    """A short user message behind a final assistant message, except a turn of the provider's own tools: it goes on."""
+    """A short user message behind a final assistant message, except a turn of the provider's own tools: it goes on.
+
+    A system message is no word of the user's either, but where the target takes it as one that stands behind the user.
+    """
     last = prompt.messages[-1] if prompt.messages else None
-    if last is None or (last.role != "assistant" and told_role(last) is None):
+    if last is None or (last.role != "assistant" and (profile.system_after_user or told_role(last) is None)):
         return prompt, []
     final = last.parts[-1] if last.parts else None
     if isinstance(final, ToolCall) or getattr(final, "call_id", None) is not None:

@@ -51,7 +51,7 @@ def sign_first_calls(prompt: Prompt, profile: Profile, facts: Facts, rule: str) 
 
 
 def may_hold_signatures(profile: Profile, facts: Facts) -> bool:
-    return profile.signs_parts and "thoughtSignature" in facts.option_keys
+    return profile.signs_parts and not facts.option_keys.isdisjoint(("thoughtSignature", "resultPart"))
 
 
 def drop_foreign_signatures(prompt: Prompt, profile: Profile, facts: Facts, rule: str) -> tuple[Prompt, list[Change]]:
@@ -63,8 +63,10 @@ def drop_foreign_signatures(prompt: Prompt, profile: Profile, facts: Facts, rule
     signed_later = _first_calls(prompt) if profile.signs_calls else set()
 
     def change(message: Message, part: Part) -> Part:
-        own = profile.own(part.options)
-        signature = own.get("thoughtSignature")
+        own = signed = profile.own(part.options)
+        if isinstance(part, ToolResult):  # what the call is signed with stands beside it, as they share their options
+            signed = value if isinstance(value := own.get("resultPart"), Mapping) else {}
+        signature = signed.get("thoughtSignature")
         if signature is None or signature == SENTINEL or id(part) in signed_later:
             return part
         is_own = message.origin is None or profile.takes_seals_of(message.origin.provider)
@@ -72,8 +74,9 @@ def drop_foreign_signatures(prompt: Prompt, profile: Profile, facts: Facts, rule
             return part
         reason = f"{profile.title} can't verify a signature of another origin; the part is sent without it."
         changes.append(Change(rule, reason, "same", spot_of(message, part), "a signature of another origin"))
-        rest = {key: value for key, value in own.items() if key != "thoughtSignature"}
-        return replace(part, options=profile.with_own(part.options, rest))
+        rest = {key: value for key, value in signed.items() if key != "thoughtSignature"}
+        kept = rest if signed is own else {**own, "resultPart": rest}
+        return replace(part, options=profile.with_own(part.options, kept))
 
     return prompt.map_parts(change, roles=("user", "assistant"), at=facts.options_at), changes
 
@@ -110,7 +113,8 @@ def may_hold_item_ids(profile: Profile, facts: Facts) -> bool:
 def settle_item_ids(prompt: Prompt, profile: Profile, facts: Facts, rule: str) -> tuple[Prompt, list[Change]]:
     """Item ids the server can't know: one in a foreign form, of another maker or that stands twice.
 
-    All of them when nothing is stored there. Asked for by an error: all, and the sealed reasoning they belong to.
+    With them goes reasoning that an answer cut off ends with. All of them when nothing is stored there. Asked for by an
+    error: all, and the sealed reasoning they belong to.
     """
     forced, unstored = facts.call.is_forced, facts.call.settings.get("store") is False
     again = _with_an_id_again(prompt, profile, facts)
@@ -141,7 +145,41 @@ def settle_item_ids(prompt: Prompt, profile: Profile, facts: Facts, rule: str) -
         rest = {key: value for key, value in own.items() if key not in _IDS}
         return replace(part, options=profile.with_own(part.options, rest))
 
-    return prompt.map_parts(change, roles=("assistant", "tool"), at=facts.options_at), changes
+    out = prompt.map_parts(change, roles=("assistant", "tool"), at=facts.options_at)
+    places = facts.options_at if len(out.messages) == len(prompt.messages) else None
+    if profile.checks_item_ids and (alone := _led_nowhere(out, profile, places)):
+
+        def keep(message: Message, part: Part) -> Part | None:
+            if id(part) not in alone:
+                return part
+            why = "Reasoning that the server knows by its id is refused without the item it led to, and there is none."
+            changes.append(Change(rule, why, "reasoning hidden", spot_of(message, part), "reasoning item"))
+            return None
+
+        out = out.map_parts(keep, roles=("assistant",), at=places)
+    return out, changes
+
+
+def _led_nowhere(prompt: Prompt, profile: Profile, places: list[int] | None) -> set[int]:
+    """Identities of reasoning with an item id that nothing follows in its stored message, as of an answer cut off.
+
+    `places` are those of the messages that have such parts, where they are known.
+    """
+    alone: set[int] = set()
+    if places is not None and not any(type(prompt.messages[at].parts[-1]) is Reasoning for at in places):
+        return alone
+    follows, stored = False, ""
+    for message in reversed(prompt.messages):
+        if message.role != "assistant" or message.id != stored:
+            follows, stored = False, message.id
+        if message.role != "assistant":
+            continue
+        for part in reversed(message.parts):
+            if not isinstance(part, Reasoning):
+                follows = True
+            elif not follows and profile.own(part.options).get("itemId"):
+                alone.add(id(part))
+    return alone
 
 
 def _with_an_id_again(prompt: Prompt, profile: Profile, facts: Facts) -> set[int]:
@@ -152,20 +190,20 @@ def _with_an_id_again(prompt: Prompt, profile: Profile, facts: Facts) -> set[int
     seen: set[str] = set()
     again: set[int] = set()
     for i in range(len(prompt.messages)) if facts.options_at is None else facts.options_at:
-        before: tuple[Any, bool] = (None, False)
+        before: tuple[Any, bool, type | None] = (None, False, None)
         for part in prompt.messages[i].parts:
             own = profile.own(part.options) if part.options else None
             if not own:
-                before = (None, False)
+                before = (None, False, None)
                 continue
             item_id = own.get("resultItemId" if type(part) is ToolResult else "itemId")
-            is_joined = item_id == before[0] and not isinstance(part, ToolCall | ToolResult)
+            is_joined = (item_id, type(part)) == (before[0], before[2]) and not isinstance(part, ToolCall | ToolResult)
             is_again = isinstance(item_id, str) and (before[1] if is_joined else item_id in seen)
             if is_again:
                 again.add(id(part))
             if isinstance(item_id, str):
                 seen.add(item_id)
-            before = (item_id, is_again)
+            before = (item_id, is_again, type(part))
     return again
 
 

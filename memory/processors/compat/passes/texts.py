@@ -52,13 +52,16 @@ def drop_blank(prompt: Prompt, profile: Profile, facts: Facts, rule: str) -> tup
             out.append(message)
             continue
         others = solid[message.id] if message.id else sum(not _is_blank(p, profile) for p in message.parts)
-        if message.role != "user" and not others:
+        # Where nothing is said, texts stay that are there for something else, and all of them where none is.
+        is_silent = message.role != "user" and not others
+        if is_silent and len({_is_marked(part, profile) for part in message.parts}) < 2:
             out.append(message)
             continue
         kept: list[Part] = []
         for part in message.parts:
             behind_file = bool(kept) and isinstance(kept[-1], File) and profile.break_after_file
-            if _is_blank(part, profile) and not (behind_file and isinstance(part, Text) and part.text == "\n"):
+            stays = behind_file and isinstance(part, Text) and part.text == "\n"
+            if _is_blank(part, profile) and not stays and not (is_silent and _is_marked(part, profile)):
                 reason = "Text blocks must hold more than white space."
                 changes.append(Change(rule, reason, "same", spot_of(message, part), brief(part)))
             else:
@@ -158,12 +161,16 @@ _SAID_BESIDE = ("block", "thoughtSignature", "itemId", "isEmpty")
 """What an empty text may be there for."""
 
 
+def _is_marked(part: Part, profile: Profile) -> bool:
+    return bool(part.options) and any(profile.own(part.options).get(key) for key in _SAID_BESIDE)
+
+
 def _is_empty(part: Part, profile: Profile) -> bool:
     if type(part) is Reasoning:
         return not profile.thinks_alone or _is_blank(part, profile)
     if type(part) is not Text or (part.text and not part.text.isspace()):
         return False
-    if part.options and any(profile.own(part.options).get(key) for key in _SAID_BESIDE):
+    if _is_marked(part, profile):
         return False
     return not part.text or profile.blank_text == "drop"
 
@@ -230,7 +237,7 @@ def _foreign_item(item: Any, profile: Profile) -> Mapping[str, Any] | None:
 def _reads(profile: Profile, options: Options | None) -> bool:
     """Whether the target knows the block kept under its namespace. Items of the Responses API name their host."""
     own = profile.own(options)
-    if not isinstance(own.get("block"), Mapping):
+    if not profile.reads_blocks or not isinstance(own.get("block"), Mapping):
         return False
     is_responses = profile.protocol == "openai-responses"
     return own.get("host") == profile.provider if is_responses else "host" not in own

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from msgspec.structs import replace
 
-from memory.messages.prompt import Message, Options, Prompt, Reasoning, ToolCall
+from memory.messages.prompt import Message, Prompt, Reasoning, ToolCall
 from memory.processors.changes import Change, Spot
 from memory.processors.compat.passes.facts import Facts
 from memory.profiles.profile import Profile
@@ -25,7 +27,7 @@ def fill_reasoning(prompt: Prompt, profile: Profile, facts: Facts, rule: str) ->
             continue
         has_calls = any(isinstance(part, ToolCall) and not part.provider_executed for part in message.content)
         thoughts = [part for part in message.content if isinstance(part, Reasoning)]
-        is_said = any(part.text or not filler or part.options != _stamp_of(part) for part in thoughts)
+        is_said = any(part.text or not filler or _is_sealed(part, profile) for part in thoughts)
         if not has_calls or is_said:
             out.append(message)
             continue
@@ -37,9 +39,10 @@ def fill_reasoning(prompt: Prompt, profile: Profile, facts: Facts, rule: str) ->
     return prompt.with_messages(out), changes
 
 
-def _stamp_of(part: Reasoning) -> Options | None:
-    """All that the options of a thought that says nothing may hold: who thought it."""
-    return None if part.options is None else {name: part.options[name] for name in part.options if name == "mastra"}
+def _is_sealed(part: Reasoning, profile: Profile) -> bool:
+    """Whether a thought without a text says something to a router all the same."""
+    extra = profile.own(part.options).get("extra")
+    return isinstance(extra, Mapping) and bool(extra.get("reasoning_details"))
 
 
 def may_end_in_thinking(profile: Profile, facts: Facts) -> bool:

@@ -41,10 +41,11 @@ def declare_called_tools(prompt: Prompt, profile: Profile, facts: Facts, rule: s
 
 
 def marks_too_many(profile: Profile, facts: Facts) -> bool:
-    return 0 < profile.cache_markers < facts.cache_markers
+    is_over = 0 < profile.cache_markers < facts.cache_markers
+    return is_over or (bool(facts.cache_markers) and facts.has_reasoning and not profile.marks_reasoning)
 
 
-def limit_cache_markers(prompt: Prompt, profile: Profile, _: Facts, rule: str) -> tuple[Prompt, list[Change]]:
+def limit_cache_markers(prompt: Prompt, profile: Profile, facts: Facts, rule: str) -> tuple[Prompt, list[Change]]:
     """The oldest cache markers go until the target takes the rest, and those on reasoning it refuses. Blocks stay."""
     marked = [
         (i, j)
@@ -56,18 +57,22 @@ def limit_cache_markers(prompt: Prompt, profile: Profile, _: Facts, rule: str) -
     rest = [place for place in marked if place not in system]
     odd = [] if profile.marks_reasoning else [place for place in rest if _is_on_reasoning(prompt, *place)]
     rest = [place for place in rest if place not in odd]
-    surplus = {*odd, *rest[: max(0, len(marked) - len(odd) - profile.cache_markers)]}
+    # An error says that there are too many, and not how many there may be.
+    most = profile.cache_markers or (0 if facts.call.is_forced else len(marked))
+    surplus = {*odd, *rest[: max(0, len(marked) - len(odd) - most)]}
     if not surplus:
         return prompt, []
     changes: list[Change] = []
     messages = list(prompt.messages)
     tail = tail_of(prompt)
     before = sum(place[0] < tail for place in rest) + sum(place in system for place in marked)
-    known = set(rest[: max(0, before - profile.cache_markers)])  # earlier requests went without these already
+    known = set(rest[: max(0, before - most)])  # earlier requests went without these already
     for i, j in sorted(surplus):
         is_new = i < tail and (i, j) not in known and (i, j) not in odd
         message = messages[i]
-        reason = f"{profile.title} takes {profile.cache_markers} cache markers; the oldest go, their blocks stay."
+        reason = f"{profile.title} takes {most} cache markers; the oldest go, their blocks stay."
+        if (i, j) in odd:
+            reason = f"{profile.title} takes no cache marker on reasoning; the block stays."
         if j == 0:
             changes.append(Change(rule, reason, "same", Spot(message.id), "cache marker", breaks_prefix=is_new))
             messages[i] = replace(message, options=_unmarked(message.options, profile))
@@ -80,7 +85,9 @@ def limit_cache_markers(prompt: Prompt, profile: Profile, _: Facts, rule: str) -
 
 
 def _is_on_reasoning(prompt: Prompt, i: int, j: int) -> bool:
-    return j > 0 and isinstance(prompt.messages[i].parts[j - 1], Reasoning)
+    """Whether a marker stands on reasoning; a message's own goes with its last part."""
+    parts = prompt.messages[i].parts
+    return bool(parts) and isinstance(parts[j - 1], Reasoning)
 
 
 _MARKS = ("cacheControl", "cache_control", "cachePoint")
