@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from operator import ne
+
 from msgspec.structs import replace
 
 from memory.messages.prompt import Message, Origin, Part, Prompt, Reasoning, Text, ToolCall
@@ -23,6 +25,9 @@ def merge_neighbours(prompt: Prompt, profile: Profile, facts: Facts, rule: str) 
 
     Where only an error asked for it, sealed reasoning stays where its maker put it: at the head of a message.
     """
+    said_by = [message.role for message in prompt.messages]
+    if all(map(ne, said_by, said_by[1:])):
+        return prompt, []
     groups: list[list[Message]] = []
     changes: list[Change] = []
     asks = False  # whether the last group holds calls
