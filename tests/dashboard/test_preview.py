@@ -1,12 +1,14 @@
 import json
 import re
 import zlib
+from datetime import timedelta
 from typing import Any
 
 import pytest
 from django.core.files.uploadedfile import SimpleUploadedFile
 from django.db import transaction
 from django.test import Client
+from django.utils import timezone
 
 from memory.messages.values import write_json
 from memory.models import Message, MessageVersion, Thread
@@ -312,7 +314,9 @@ class TestPastAttempt:
     def test_shows_a_message_as_it_was_then(self, pages: Client) -> None:
         thread = foreign_thread()
         row = thread.messages.get(seq=2)
-        at = recorded(thread, self.body(), self.renamed(row.message_id))
+        # SQLite says to the millisecond when a text was replaced.
+        before = timezone.now() - timedelta(milliseconds=1)
+        at = recorded(thread, self.body(), self.renamed(row.message_id), started_at=before)
         with transaction.atomic():
             Message.objects.filter(id=row.id).update(
                 content=row.content.replace("Look it up", "Not any more"), version=2
