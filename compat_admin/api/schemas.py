@@ -386,13 +386,15 @@ class PrepareWanted(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class ReplyReport(Struct, frozen=True, forbid_unknown_fields=True):
-    """What came back from a provider: exactly one of its JSON, the text of its stream, and messages.
+    """What came back from a provider: exactly one of its JSON, the text of its stream, the events that the vendor's
+    client made of the stream, and messages.
 
     `attempt` is the number of the call it answers; without it the open one. `headers` are the reply's.
     """
 
     reply: JsonObject | None = None
     stream: str | None = None
+    events: list[JsonObject] | None = None
     messages: list[JsonObject] | None = None
     status: Status = 200
     headers: dict[str, str] = {}

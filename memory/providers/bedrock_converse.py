@@ -48,11 +48,11 @@ from memory.messages.prompt import (
     holds_raw_block,
     raw_block,
 )
-from memory.messages.values import JsonObject, as_written, write_json
+from memory.messages.values import JsonObject, as_written, encode_json, write_json
 from memory.providers.bedrock_media import KINDS, NAMESPACE, file_of, media_block
 from memory.providers.bedrock_stream import Assembly
 from memory.providers.classify import classify
-from memory.providers.eventstream import BadFrame, Frame, frames
+from memory.providers.eventstream import BadFrame, Frame, frame_of, frames
 from memory.providers.shared import (
     NOTHING,
     Landed,
@@ -721,6 +721,21 @@ def decode_stream(pieces: Iterable[bytes], *, provider: str) -> Iterator[Chunk]:
         error.partial = _partial(assembly, provider)
         raise
     yield Finished(reply)
+
+
+def stream_of(events: Iterable[Mapping[str, Any]]) -> bytes:
+    """The bytes of a stream of events as AWS' own clients give them: each under its type, `{"messageStop": {…}}`.
+
+    Raises InvalidInput for one in another form.
+    """
+    out = []
+    for event in events:
+        if len(event) != 1 or not isinstance(payload := next(iter(event.values())), Mapping):
+            raise InvalidInput('expected each event under its type, as in {"messageStop": {…}}', field="events")
+        (name,) = event
+        kind = "exception" if name.endswith("Exception") else "event"
+        out.append(frame_of({":message-type": kind, f":{kind}-type": name}, encode_json(payload)))
+    return b"".join(out)
 
 
 def _payload(frame: Frame) -> Mapping[str, Any]:

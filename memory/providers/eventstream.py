@@ -21,6 +21,7 @@ _CHECKSUM = struct.Struct(">I")
 _LENGTH = struct.Struct(">H")
 _NUMBERS = {2: struct.Struct(">b"), 3: struct.Struct(">h"), 4: struct.Struct(">i"), 5: struct.Struct(">q")}
 _TIMESTAMP, _UUID_BYTES = 8, 16
+_TEXT = 7
 
 
 class BadFrame(ValueError):
@@ -37,6 +38,18 @@ class Frame(Struct, frozen=True):
         """The header `name`; empty when there is none or it is no text."""
         value = self.headers.get(name)
         return value if isinstance(value, str) else ""
+
+
+def frame_of(headers: Mapping[str, str], payload: bytes) -> bytes:
+    """The bytes of a frame."""
+    head = b""
+    for name, value in headers.items():
+        said = value.encode()
+        head += bytes([len(name)]) + name.encode() + bytes([_TEXT]) + _LENGTH.pack(len(said)) + said
+    total = _PRELUDE.size + len(head) + len(payload) + _CHECKSUM.size
+    lengths = _PRELUDE.pack(total, len(head), 0)[: -_CHECKSUM.size]
+    data = lengths + _CHECKSUM.pack(zlib.crc32(lengths)) + head + payload
+    return data + _CHECKSUM.pack(zlib.crc32(data))
 
 
 def frames(pieces: Iterable[bytes]) -> Iterator[Frame]:

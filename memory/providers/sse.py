@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import codecs
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
 
 from msgspec import Struct
+
+from memory.messages.values import encode_json
 
 
 class Event(Struct, frozen=True):
@@ -35,6 +38,16 @@ def events(pieces: Iterable[bytes]) -> Iterator[Event]:
             data.append(value)
         elif field == "event":
             name = value
+
+
+def stream_of(events: Iterable[Mapping[str, Any]]) -> bytes:
+    """The bytes of a stream of these events. Their names, where a protocol has them, are their types."""
+    out = []
+    for event in events:
+        if isinstance(name := event.get("type"), str):
+            out.append(f"event: {name}\n".encode())
+        out.append(b"data: " + encode_json(event) + b"\n\n")
+    return b"".join(out)
 
 
 _END = re.compile(r"\r\n|\n|\r")

@@ -56,26 +56,28 @@ def report_reply(
     *,
     reply: Any = None,
     stream: str | None = None,
+    events: Sequence[Mapping[str, Any]] | None = None,
     messages: Sequence[Mapping[str, Any]] | None = None,
     status: int = 200,
     headers: Mapping[str, str] | None = None,
     attempt: int | None = None,
 ) -> Report:
-    """Take a provider's reply: its JSON, the text of its stream, or messages in stored or prompt form; exactly one.
+    """Take a provider's reply: its JSON, the text or the events of its stream, or messages in stored or prompt form;
+    exactly one.
 
     A reply that can't be read, or that says an error, counts as a failed call. Raises Conflict (no_open_attempt) when
     the run has no call open, or not that one; InvalidInput, NotFound.
     """
-    if [reply is None, stream is None, messages is None].count(False) != 1:
-        raise InvalidInput("give exactly one of reply, stream and messages", field="reply")
+    if [reply is None, stream is None, events is None, messages is None].count(False) != 1:
+        raise InvalidInput("give exactly one of reply, stream, events and messages", field="reply")
     known = {name.lower(): value for name, value in (headers or {}).items()}
 
     def read(model: ProviderModel, call: Call) -> Any:
         at = time.time()
         if messages is not None:
             return _written(messages, Exchange(status, known, write_json(messages).encode(), at, at))
-        if stream is not None:
-            body = stream.encode("utf-8", "replace")
+        if stream is not None or events is not None:
+            body = stream.encode("utf-8", "replace") if stream is not None else model.stream_of(events or ())
             return model.read_stream([body], Exchange(status, known, body, at, at), call.request)
         return model.read(Exchange(status, known, write_json(reply).encode(), at, at), call.request)
 

@@ -10,7 +10,9 @@ import pytest
 from django.utils import timezone
 
 from memory.errors import Conflict, InvalidInput, NotFound
-from memory.models import Attempt, Message, MessageVersion, Run, RunEvent, Thread
+from memory.models import Attempt, Message, MessageVersion, Provider, Run, RunEvent, Thread
+from memory.providers import sse
+from memory.providers.eventstream import frames
 from memory.sandbox import Sandbox
 from memory.services import agents, reports, runs
 from memory.services.runs import GenerateRequest
@@ -26,6 +28,7 @@ OK = {
     "stop_reason": "end_turn",
     "usage": {"input_tokens": 3, "output_tokens": 2},
 }
+CLAUDE_ON_BEDROCK = "bedrock/anthropic.claude-sonnet-4-5-20250929-v1:0"
 OVERLOADED = {"type": "error", "error": {"type": "overloaded_error", "message": "Overloaded"}}
 
 
@@ -39,10 +42,16 @@ def prepare(agent_id: str, **more: Any) -> runs.Prepared:
     return runs.prepare(caller(), agent_id, GenerateRequest(**values))
 
 
+def connect(provider: str, protocol: str) -> None:
+    """Have the sandbox play the provider."""
+    Provider.objects.update_or_create(id=provider, defaults={"protocol": protocol, "base_url": f"sandbox:{provider}"})
+
+
 def send(sandbox: Sandbox, request: Any) -> httpx.Response:
     """What a caller does with a prepared request: its own key, our bytes."""
     url = request.url.replace("http://sandbox.invalid", sandbox.url)
-    headers = {**request.headers, "x-api-key": "my own", "authorization": "Bearer my own"}
+    own = dict.fromkeys(("x-api-key", "x-goog-api-key"), "my own")
+    headers = {**request.headers, **own, "authorization": "Bearer my own"}
     return httpx.post(url, content=request.body, headers=headers, trust_env=False)
 
 
@@ -81,6 +90,44 @@ class TestReply:
         assert came.headers["content-type"].startswith("text/event-stream")
         report = reports.report_reply(caller(), made.run_id, stream=came.text)
         assert report.result is not None and report.result.text == "You said: Two and two?"
+
+    @pytest.mark.parametrize(
+        ("model", "protocol"),
+        [
+            ("anthropic/claude-sonnet-4-5", "anthropic-messages"),
+            ("openai/gpt-4o", "openai-chat"),
+            ("openai/gpt-5", "openai-responses"),
+            ("gemini/gemini-2.5-pro", "gemini-contents"),
+            ("cohere/command-a-03-2025", "cohere-v2"),
+        ],
+    )
+    def test_may_come_as_the_events_of_a_stream(
+        self, agent_id: str, sandbox: Sandbox, model: str, protocol: str
+    ) -> None:
+        connect(model.partition("/")[0], protocol)
+        made = prepare(agent_id, stream=True, model=model)
+        came = send(sandbox, made.shown.request)
+        events = [json.loads(event.data) for event in sse.events([came.content]) if event.data != "[DONE]"]
+        report = reports.report_reply(caller(), made.run_id, events=events)
+        assert report.result is not None and report.result.text == "You said: Two and two?"
+        assert report.result.usage["output_tokens"] > 0
+
+    def test_may_come_as_the_events_of_a_binary_stream(self, agent_id: str, sandbox: Sandbox) -> None:
+        connect("bedrock", "bedrock-converse")
+        made = prepare(agent_id, stream=True, model=CLAUDE_ON_BEDROCK)
+        came = send(sandbox, made.shown.request)
+        events = [{frame.text(":event-type"): json.loads(frame.payload)} for frame in frames([came.content])]
+        broken = reports.report_reply(caller(), made.run_id, events=[{"throttlingException": {"message": "slow down"}}])
+        assert broken.retry and "slow down" in Attempt.objects.earliest("number").error_message
+        report = reports.report_reply(caller(), made.run_id, events=events)
+        assert report.result is not None and report.result.text == "You said: Two and two?"
+
+    def test_refuses_events_of_another_form_and_stays_open(self, agent_id: str) -> None:
+        connect("bedrock", "bedrock-converse")
+        made = prepare(agent_id, stream=True, model=CLAUDE_ON_BEDROCK)
+        with pytest.raises(InvalidInput):
+            reports.report_reply(caller(), made.run_id, events=[{"type": "messageStop", "stopReason": "end_turn"}])
+        assert attempts(made.run_id) == [(1, "open")]
 
     def test_may_come_as_messages(self, agent_id: str) -> None:
         made = prepare(agent_id)
