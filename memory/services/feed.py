@@ -1,7 +1,9 @@
-"""What the runs of this process tell as they go: to readers at once, to the rows in batches.
+"""What the runs of this process tell as they go, to the rows and then to readers.
 
 Pieces of a streamed answer are joined about ten times a second. Each batch is one statement for all runs, written by
-one thread. Everything else that a run tells is written by the run's own transaction and only passed on here.
+one thread, and then told: what a reader has seen is there after a crash. Only a piece behind a silence is told at
+once, and written with the next batch. Everything else that a run tells is written by the run's own transaction and
+only passed on here.
 """
 
 from __future__ import annotations
@@ -42,7 +44,7 @@ class Feed:
         self._told: deque[Told] = deque(maxlen=_KEPT)
         self._pieces: list[Chunk] = []
         self._unwritten: list[Told] = []
-        self._joined_at = 0.0
+        self._written_at = 0.0
 
     # The run's side
 
@@ -52,34 +54,33 @@ class Feed:
         return self._seq, type, write_json(data)
 
     def tell(self, events: Sequence[Told], *, is_over: bool = False) -> None:
-        """Pass events on to who reads."""
+        """Pass events on to who reads, but those that were told before."""
         with self._changed:
-            self._told.extend(events)
+            self._told.extend([event for event in events if event[0] > self._seq_told])
             self.is_over = self.is_over or is_over
             self._changed.notify_all()
 
     def chunk(self, chunk: Chunk) -> None:
-        """A piece of a streamed answer: the first one is told at once, further ones with the next batch."""
+        """A piece of a streamed answer, which comes with the next batch; behind a silence at once."""
         with self._changed:
+            is_quiet = not (self._pieces or self._unwritten) and time.monotonic() - self._written_at >= JOIN_EVERY_S
             self._pieces.append(chunk)
             marks.passed("mid-stream")
-            if time.monotonic() - self._joined_at >= JOIN_EVERY_S:
+            if is_quiet:
                 self._join()
+                self.tell(self._unwritten)
 
     def _join(self) -> None:
         pieces, self._pieces = self._pieces, []
-        if pieces:
-            made = [self.number(type, data) for type, data in joined(pieces)]
-            self._unwritten += made
-            self._told.extend(made)
-            self._joined_at = time.monotonic()
-            self._changed.notify_all()
+        self._unwritten += [self.number(type, data) for type, data in joined(pieces)]
 
     def take_unwritten(self) -> list[Told]:
-        """What the rows do not hold yet, to be written by the caller."""
+        """What the rows do not hold yet, to be written by the caller and then told."""
         with self._changed:
             self._join()
             taken, self._unwritten = self._unwritten, []
+            if taken:
+                self._written_at = time.monotonic()
             return taken
 
     # A reader's side
@@ -203,6 +204,9 @@ class Writer:
             else:
                 for one in batch:
                     self._write([one])
+                return
+        for feed, events in batch:
+            feed.tell(events)
 
 
 writer = Writer()

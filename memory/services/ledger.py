@@ -83,7 +83,7 @@ class Ledger:
     def event(self, type: str, data: Mapping[str, Any], *, is_last: bool = False) -> None:
         events = [*self.feed.take_unwritten(), self.feed.number(type, data)]
         write_events(self.run.id, events)
-        transaction.on_commit(lambda: self.feed.tell(events[-1:], is_over=is_last))
+        transaction.on_commit(lambda: self.feed.tell(events, is_over=is_last))
 
     def opened(self, call: Call) -> None:
         """A call that is about to be made, with all that another process would need to go on after it."""

@@ -11,8 +11,10 @@ import pytest
 from memory.errors import Busy, NotFound
 from memory.models import Attempt, Message, Run
 from memory.providers import http
+from memory.providers.wire import TextDelta
 from memory.sandbox import Sandbox
 from memory.services import agents, runs, streams, turns
+from memory.services.feed import Feed
 from memory.services.runner import runner
 from memory.services.runs import GenerateRequest
 from tests.make import caller
@@ -152,3 +154,15 @@ def test_nothing_of_a_run_waits_for_the_collector(sandbox: Sandbox, monkeypatch:
         assert len(held) == 0
     finally:
         gc.enable()
+
+
+def test_a_piece_is_told_when_it_is_written_but_the_first_at_once() -> None:
+    feed = Feed("run_1")
+    feed.chunk(TextDelta("one "))
+    feed.chunk(TextDelta("two "))
+    feed.chunk(TextDelta("three"))
+    assert [json.loads(data) for _, _, data in feed.after(0, 0)[0] or ()] == [{"text": "one "}]
+    batch = feed.take_unwritten()
+    feed.tell(batch)
+    assert feed.after(0, 0)[0] == batch
+    assert [json.loads(data)["text"] for _, _, data in batch] == ["one ", "two three"]
