@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import Any
-
 from memory.errors import InvalidInput
 from memory.providers import (
     anthropic_messages,
@@ -13,12 +10,11 @@ from memory.providers import (
     gemini_contents,
     openai_chat,
     openai_responses,
-    sse,
 )
 from memory.providers.entries import ENTRIES, ProviderEntry, entry_for
 from memory.providers.wire import WireModule
 
-__all__ = ["ENTRIES", "PROTOCOLS", "ProviderEntry", "entry_for", "stream_of", "wire_module"]
+__all__ = ["ENTRIES", "PROTOCOLS", "ProviderEntry", "entry_for", "wire_module"]
 
 PROTOCOLS: dict[str, WireModule] = {
     module.PROTOCOL: module
@@ -33,11 +29,3 @@ def wire_module(protocol: str) -> WireModule:
         message = f"protocol {protocol!r} is not supported; supported are {', '.join(PROTOCOLS)}"
         raise InvalidInput(message, field="protocol", code="protocol_not_supported")
     return module
-
-
-def stream_of(protocol: str, events: Iterable[Mapping[str, Any]]) -> bytes:
-    """The bytes of a stream, for `decode_stream`, from its events as the vendor's client gives them.
-
-    Raises InvalidInput for events of another form.
-    """
-    return bedrock_converse.stream_of(events) if protocol == bedrock_converse.PROTOCOL else sse.stream_of(events)

@@ -24,6 +24,7 @@ the user's words behind them are one message.
 from __future__ import annotations
 
 import base64
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import datetime
 from typing import Any
@@ -48,7 +49,7 @@ from memory.messages.prompt import (
     holds_raw_block,
     raw_block,
 )
-from memory.messages.values import JsonObject, as_written, encode_json, write_json
+from memory.messages.values import JsonObject, as_written, write_json
 from memory.providers.bedrock_media import KINDS, NAMESPACE, file_of, media_block
 from memory.providers.bedrock_stream import Assembly
 from memory.providers.classify import classify
@@ -81,6 +82,7 @@ PROTOCOL = "bedrock-converse"
 SIGNED = "anthropic"
 """Namespace of signatures."""
 
+_EVENT_TYPE = re.compile(r"[A-Za-z]{1,100}")
 _FINISH = {
     "end_turn": "stop",
     "stop_sequence": "stop",
@@ -730,11 +732,11 @@ def stream_of(events: Iterable[Mapping[str, Any]]) -> bytes:
     """
     out = []
     for event in events:
-        if len(event) != 1 or not isinstance(payload := next(iter(event.values())), Mapping):
+        name, payload = next(iter(event.items()), ("", None))
+        if len(event) != 1 or not isinstance(payload, Mapping) or not _EVENT_TYPE.fullmatch(name):
             raise InvalidInput('expected each event under its type, as in {"messageStop": {…}}', field="events")
-        (name,) = event
         kind = "exception" if name.endswith("Exception") else "event"
-        out.append(frame_of({":message-type": kind, f":{kind}-type": name}, encode_json(payload)))
+        out.append(frame_of({":message-type": kind, f":{kind}-type": name}, write_mended(payload).encode()))
     return b"".join(out)
 
 

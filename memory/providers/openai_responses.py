@@ -67,6 +67,7 @@ from memory.providers.shared import (
     with_extra,
     word_at,
 )
+from memory.providers.sse import stream_of as stream_of
 from memory.providers.streams import add_keys, read_stream
 from memory.providers.wire import Chunk, Encoded, Imported, Reply, Settings, Tool, Usage
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from memory.messages.values import encode_json
+from memory.messages.halves import write_mended
 
 
 class Event(Struct, frozen=True):
@@ -44,10 +44,10 @@ def stream_of(events: Iterable[Mapping[str, Any]]) -> bytes:
     """The bytes of a stream of these events. Their names, where a protocol has them, are their types."""
     out = []
     for event in events:
-        if isinstance(name := event.get("type"), str):
-            out.append(f"event: {name}\n".encode())
-        out.append(b"data: " + encode_json(event) + b"\n\n")
-    return b"".join(out)
+        if isinstance(name := event.get("type"), str) and name.isprintable():
+            out.append(f"event: {name}\n")
+        out.append(f"data: {write_mended(event)}\n\n")
+    return "".join(out).encode()
 
 
 _END = re.compile(r"\r\n|\n|\r")

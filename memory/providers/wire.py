@@ -118,4 +118,11 @@ class WireModule(Protocol):
         """
         ...
 
+    def stream_of(self, events: Iterable[Mapping[str, Any]]) -> bytes:
+        """The bytes of a stream, for `decode_stream`, from its events as the vendor's client gives them.
+
+        Raises InvalidInput for events of another form.
+        """
+        ...
+
     def decode_error(self, status: int, headers: Mapping[str, str], body: str, *, provider: str) -> ProviderError: ...

@@ -22,7 +22,7 @@ from memory.processors.base import model_text
 from memory.processors.chain import StepSettings
 from memory.processors.compat.catalogue import rule_ids
 from memory.processors.config import build_lists, default_lists
-from memory.providers import stream_of, wire_module
+from memory.providers import wire_module
 from memory.providers.calls import request_for
 from memory.providers.http import Client, Connection, Exchange, Stream
 from memory.providers.wire import Chunk, Encoded, Finished, Reply, Settings, Tool, Usage
@@ -280,7 +280,7 @@ class ProviderModel:
 
     def stream_of(self, events: Iterable[Mapping[str, Any]]) -> bytes:
         """The bytes of a stream, for `read_stream`, from events that somebody has read. Raises InvalidInput."""
-        return stream_of(self.protocol, events)
+        return self._wire.stream_of(events)
 
     def read(self, exchange: Exchange, request: Outbound) -> Answer:
         """The answer in an exchange. Raises ProviderError, also for one that can't be read."""

@@ -122,12 +122,23 @@ class TestReply:
         report = reports.report_reply(caller(), made.run_id, events=events)
         assert report.result is not None and report.result.text == "You said: Two and two?"
 
-    def test_refuses_events_of_another_form_and_stays_open(self, agent_id: str) -> None:
+    @pytest.mark.parametrize(
+        "event",
+        [{"type": "messageStop", "stopReason": "end_turn"}, {}, {"messageStop": "x"}, {"x" * 300: {}}, {"\ud83d": {}}],
+    )
+    def test_refuses_events_of_another_form_and_stays_open(self, agent_id: str, event: Any) -> None:
         connect("bedrock", "bedrock-converse")
         made = prepare(agent_id, stream=True, model=CLAUDE_ON_BEDROCK)
         with pytest.raises(InvalidInput):
-            reports.report_reply(caller(), made.run_id, events=[{"type": "messageStop", "stopReason": "end_turn"}])
+            reports.report_reply(caller(), made.run_id, events=[event])
         assert attempts(made.run_id) == [(1, "open")]
+
+    @pytest.mark.parametrize("event", [{"type": "\ud83d\ndata: x"}, {"type": "ping", "x": "\ud83d"}, {"type": 1}, {}])
+    def test_takes_events_that_say_nothing_for_a_stream_that_broke_off(self, agent_id: str, event: Any) -> None:
+        made = prepare(agent_id, stream=True)
+        report = reports.report_reply(caller(), made.run_id, events=[event])
+        assert report.retry
+        assert Attempt.objects.earliest("number").decision == "retry"
 
     def test_may_come_as_messages(self, agent_id: str) -> None:
         made = prepare(agent_id)
