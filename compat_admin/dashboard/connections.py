@@ -9,7 +9,7 @@ from django.http import HttpResponse, HttpResponseRedirect
 from django.urls import reverse
 from msgspec import Struct
 
-from compat_admin.dashboard.pages import OperatorRequest, caller, go_to, render_page
+from compat_admin.dashboard.pages import OperatorRequest, caller, go_to, is_swap, render_page
 from compat_admin.dashboard.tags import seconds
 from memory import queries
 from memory.errors import Conflict, InvalidInput, NotFound
@@ -141,10 +141,11 @@ def choose(request: OperatorRequest) -> HttpResponse:
 
 def connection_page(request: OperatorRequest, provider_id: str) -> HttpResponse:
     """A connection with who uses it, its last calls, and its last test; as a fragment, how that stands."""
-    row = _row(provider_id)
-    return render_page(
-        request, "connections/connection.html", fragment="connections/_tested.html", context=_shown(request, row)
-    )
+    if is_swap(request):  # once a second while a test goes on: nothing else is looked at
+        return render_page(
+            request, "connections/_tested.html", context=_test_of(request, service.connection_item(provider_id))
+        )
+    return render_page(request, "connections/connection.html", context=_shown(request, _row(provider_id)))
 
 
 def send_test(request: OperatorRequest, provider_id: str) -> HttpResponse:
@@ -255,22 +256,24 @@ def _calls() -> dict[str, list[CallItem]]:
     return found
 
 
+def _test_of(request: OperatorRequest, item: ProviderItem) -> dict[str, Any]:
+    return {"item": item, "tested": tested_of(item, key_state(item)), "may_test": caller(request).may("run")}
+
+
 def _shown(request: OperatorRequest, row: Row) -> dict[str, Any]:
-    item = row.item
-    tested = tested_of(item, row.key)
+    item, test = row.item, _test_of(request, row.item)
+    tested = test["tested"]
     used = [*(use.model_id for use in row.agents), *(call.model_id for call in row.calls)]
     known = [example.model for example in all_examples() if example.provider == item.id]
     models = list(dict.fromkeys([*used, *known]))[:MODELS_OFFERED]
     return {
+        **test,
         "section": "connections",
         "row": row,
-        "item": item,
         "calls": row.calls[:CALLS_SHOWN],
         "looked_at": CALLS_LOOKED_AT,
-        "tested": tested,
         "models": models,
         "model": tested.model if tested else models[0] if models else "",
-        "may_test": caller(request).may("run"),
     }
 
 

@@ -129,6 +129,12 @@ def _templates() -> DjangoTemplates:
 _engine = _templates()
 
 
+def is_swap(request: HttpRequest) -> bool:
+    """Whether htmx asks for a piece of the page; boosted links and history get the whole of it."""
+    htmx: HtmxDetails | None = getattr(request, "htmx", None)
+    return bool(htmx and not htmx.boosted and not htmx.history_restore_request)
+
+
 def render_page(
     request: HttpRequest,
     template: str,
@@ -137,11 +143,9 @@ def render_page(
     fragment: str | None = None,
     status: int = 200,
 ) -> HttpResponse:
-    """The page, or only its fragment for an htmx request that swaps it; boosted links and history get the page."""
-    htmx: HtmxDetails | None = getattr(request, "htmx", None)
-    swaps = htmx and not htmx.boosted and not htmx.history_restore_request
-    chosen = fragment if fragment and swaps else template
-    html = _engine.get_template(chosen).render({**context, "swaps": chosen == fragment}, request)
+    """The page, or only its fragment for an htmx request that swaps it."""
+    chosen = fragment if fragment and is_swap(request) else template
+    html = _engine.get_template(chosen).render(dict(context), request)
     response = HttpResponse(html, status=status)
     patch_vary_headers(response, ["HX-Request"])
     return response

@@ -190,7 +190,14 @@ class Runner:
     def _explain(self, going: _Going, turn: RunTurn, call: Call) -> None:
         """Have it written what was changed for a call: while its answer is awaited, as it takes a while."""
         if going.explained is None:
-            going.explained = self._rows.submit(self._with_rows, lambda: turn.ledger.explained(call))
+            going.explained = self._rows.submit(self._with_rows, lambda: self._explained(turn, call))
+
+    @staticmethod
+    def _explained(turn: RunTurn, call: Call) -> None:
+        try:
+            turn.ledger.explained(call)
+        except DatabaseError:
+            log.exception("what was changed for a call of run %s could not be written", turn.run.id)
 
     def _call(self, going: _Going, turn: RunTurn, call: Call) -> None:
         marks.passed("before call")

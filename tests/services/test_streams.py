@@ -133,16 +133,17 @@ def test_nothing_of_a_run_waits_for_the_collector(sandbox: Sandbox, monkeypatch:
     """A collection that has to look for rings holds up all streams of the process."""
     held: weakref.WeakSet[Any] = weakref.WeakSet()
 
-    def noted(kind: type) -> Any:
-        class Noted(kind):  # type: ignore[misc]
-            def __init__(self, *args: Any, **more: Any) -> None:
-                super().__init__(*args, **more)
-                held.add(self)
+    def note(kind: Any) -> None:
+        begin = kind.__init__
 
-        return Noted
+        def noted(self: Any, *args: Any, **more: Any) -> None:
+            begin(self, *args, **more)
+            held.add(self)
 
-    monkeypatch.setattr(turns, "TurnLoop", noted(turns.TurnLoop))
-    monkeypatch.setattr(http, "Stream", noted(http.Stream))
+        monkeypatch.setattr(kind, "__init__", noted)
+
+    note(turns.TurnLoop)
+    note(http.Stream)
     gc.collect()
     gc.disable()
     try:
