@@ -144,6 +144,8 @@ def _start(caller: Principal, agent: Agent, request: GenerateRequest, *, is_stre
         runner().start(run, told=_first_event(run), target=target)
     else:
         runner().leave(run_id)
+        # The run before it may have ended, and woken whom it saw, before this one was there to be seen.
+        wake_next(run.thread_id or "")
     return run
 
 

@@ -236,6 +236,14 @@ class TestOneRunAThread:
         runs.cancel_run(caller(), first.id)
         assert read(queued.id)[-1][2] == {"status": "succeeded"}
 
+    def test_one_whose_thread_came_free_before_it_was_there_to_be_seen_starts_too(
+        self, sandbox: Sandbox, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        read(start().id)
+        monkeypatch.setattr(runs, "claim_thread", lambda *args: False)
+        run = start(when_busy="queue")
+        assert read(run.id)[-1][2] == {"status": "succeeded"}
+
     def test_queued_ones_start_after_a_crash_too(self, sandbox: Sandbox) -> None:
         sandbox.script("anthropic", delay_s=60)
         first = start()
