@@ -116,6 +116,10 @@ class Workers:
             )
             for queue, count in threads.items()
         ]
+        for worker in self._workers:
+            # Its short way to a task is one for the process, that of the app made last: a task that came before that
+            # one's worker was up was never begun nor confirmed, and its queue stood still from then on.
+            worker.app.use_fast_trace_task = False
         self._clock: Any = EmbeddedService(app, thread=True, max_interval=1, scheduler_cls=Scheduler)
 
     def start(self) -> None:

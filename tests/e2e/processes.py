@@ -144,7 +144,8 @@ class RabbitMQ:
 
     def die(self) -> None:
         os.killpg(self._node.pid, signal.SIGKILL)
-        self._node.wait()
+        self._node.wait()  # This was its shell; the node itself takes a moment longer.
+        _until_nobody_listens(self._port)
 
     def stop(self) -> None:
         self.die()
@@ -161,6 +162,16 @@ def _until_it_listens(port: int, process: subprocess.Popen[bytes], within_s: flo
         assert process.poll() is None, f"it ended with {process.returncode}"
         assert time.monotonic() < ends_at, "it did not come up"
         time.sleep(0.05)
+
+
+def _until_nobody_listens(port: int, within_s: float = 30) -> None:
+    ends_at = time.monotonic() + within_s
+    while True:
+        with socket.socket() as probe:
+            if probe.connect_ex(("127.0.0.1", port)) != 0:
+                return
+        assert time.monotonic() < ends_at, "it did not go away"
+        time.sleep(0.01)
 
 
 def find_rabbitmq() -> str | None:
