@@ -1,10 +1,13 @@
 """What a streamed call costs that goes through us, beside the same call made directly, in one run.
 
-    python -m bench.latency [--streams 50] [--calls 400] [--messages 100] [--words 100]
+    python -m bench.latency [--streams 50] [--calls 400] [--messages 100] [--words 100] [--pace 30]
 
 So many streams are open at any time; every fifth call goes to the provider directly, with the bytes that we would send.
 Each of ours recalls a thread, runs all passes, writes the ledger and saves the turn. Added latency is the time until
 the first word came, less the median of the direct calls. With DATABASE_URL set the rows are there.
+
+Beside it stands how long the plain mapping of 1,000 messages takes (`bench.limits`), before and after: times depend on
+the machine and on the minute, so they are to be compared as multiples of it.
 """
 
 from __future__ import annotations
@@ -14,15 +17,18 @@ import asyncio
 import atexit
 import os
 import random
+import statistics
+import time
 
 import httpx
 import msgspec
 
 from bench import site
+from bench.limits import anthropic
 from bench.threads import make_rows
 from bench.traffic import Seen, fetch, percentile
 
-PACE_S = 0.03
+_LIMIT_ROUNDS = 15
 
 
 def reply_text(words: int) -> str:
@@ -54,6 +60,16 @@ def sent_request(port: int, headers: dict[str, str], thread_id: str) -> tuple[di
     return {**request.headers, "x-api-key": "any"}, bytes(request.body)
 
 
+def limit_ms() -> float:
+    """What the plain mapping of 1,000 messages takes at this minute."""
+    rows, times = make_rows(1000), []
+    for _ in range(_LIMIT_ROUNDS):
+        started = time.process_time()
+        anthropic(rows)
+        times.append((time.process_time() - started) * 1000)
+    return statistics.median(times)
+
+
 async def measure(
     options: argparse.Namespace,
     port: int,
@@ -68,7 +84,7 @@ async def measure(
     left = iter(range(options.calls))
 
     async def worker(number: int) -> None:
-        await asyncio.sleep(number / options.streams * options.words * PACE_S)
+        await asyncio.sleep(number / options.streams * options.words * options.pace / 1000)
         for call in left:
             if call % 5 == 0:
                 seen = await fetch(
@@ -113,6 +129,7 @@ def main() -> None:
     parser.add_argument("--calls", type=int, default=400)
     parser.add_argument("--messages", type=int, default=100)
     parser.add_argument("--words", type=int, default=100)
+    parser.add_argument("--pace", type=float, default=30.0, help="ms between two pieces")
     parser.add_argument("--clean", action="store_true", help="threads in which no rule finds anything")
     options = parser.parse_args()
     with site.environment():
@@ -121,9 +138,15 @@ def main() -> None:
         os.environ["COMPAT_ADMIN_SANDBOX_URL"] = sandbox.said
         key = site.fill(threads=options.streams * 2 + 1, rows=make_rows(options.messages - 2, clean=options.clean))
         sandbox_port = int(sandbox.said.rsplit(":", 1)[1])
-        script = {"provider": "anthropic", "times": 10_000, "body": reply_text(options.words), "pace_s": PACE_S}
+        script = {
+            "provider": "anthropic",
+            "times": 10_000,
+            "body": reply_text(options.words),
+            "pace_s": options.pace / 1000,
+        }
         httpx.post(f"{sandbox.said}/_script", json={**script, "status": 200}, trust_env=False).raise_for_status()
         ours = {"Authorization": f"Bearer {key}", "Content-Type": "application/json"}
+        limits = [limit_ms()]
         runner, port = site.serve("runner")
         try:
             warm = argparse.Namespace(**{**vars(options), "calls": options.streams * 2})
@@ -132,19 +155,22 @@ def main() -> None:
             cpu = runner.cpu_s
             through, direct = asyncio.run(measure(options, port, sandbox_port, ours, sent))
             cpu = runner.cpu_s - cpu
-            report(options, through, direct, cpu, runner.peak_mb)
+            peak_mb = runner.peak_mb
         finally:
             runner.stop()
             sandbox.stop()
+        limits.append(limit_ms())
+    report(options, through, direct, limits)
+    print(f"processor time: {cpu / len(through) * 1000:.1f} ms a call; most memory: {peak_mb:.0f} MB")
 
 
-def report(options: argparse.Namespace, through: list[Seen], direct: list[Seen], cpu_s: float, peak_mb: float) -> None:
+def report(options: argparse.Namespace, through: list[Seen], direct: list[Seen], limits: list[float]) -> None:
     base = percentile([seen.marker_s for seen in direct], 0.5)
     ms = [(seen.marker_s - base) * 1000 for seen in through]
     theirs = [(seen.marker_s - base) * 1000 for seen in direct]
     answer = [seen.first_byte_s * 1000 for seen in through]
     print(f"{options.streams} streams at once, {len(through)} calls through us, {len(direct)} direct")
-    print(f"thread of {options.messages} messages, {options.words} pieces of text {PACE_S * 1000:.0f} ms apart")
+    print(f"thread of {options.messages} messages, {options.words} pieces of text {options.pace:.0f} ms apart")
     print(f"{'ms':36}{'p50':>8}{'p90':>8}{'p99':>8}")
     for name, values in (
         ("first word, added", ms),
@@ -154,7 +180,11 @@ def report(options: argparse.Namespace, through: list[Seen], direct: list[Seen],
         print(f"{name:36}" + "".join(f"{percentile(values, share):8.1f}" for share in (0.5, 0.9, 0.99)))
     longer = percentile([s.total_s for s in through], 0.5) - percentile([s.total_s for s in direct], 0.5)
     print(f"whole stream, added at the median: {longer * 1000:.0f} ms")
-    print(f"processor time: {cpu_s / len(through) * 1000:.1f} ms a call; most memory: {peak_mb:.0f} MB")
+    limit = statistics.mean(limits)
+    added = ", ".join(f"p{share * 100:.0f} {percentile(ms, share) / limit:.2f}" for share in (0.5, 0.99))
+    print(
+        f"plain mapping of 1,000 messages: {limits[0]:.1f} and {limits[1]:.1f} ms; first word, added, in these: {added}"
+    )
 
 
 if __name__ == "__main__":
