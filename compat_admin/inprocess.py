@@ -88,6 +88,9 @@ THREADS: Mapping[str, int] = {"celery": 1, "runs": 8, "imports": 2, "maintenance
 """Tasks at once by queue: each queue has a worker of its own, so that long ones never hold up sweeps or turns."""
 
 
+_AGAIN_AFTER_S = 2.0
+
+
 class Workers:
     """Celery's workers and clock as threads of this process. `threads` says for which queues, and how many each."""
 
@@ -98,36 +101,49 @@ class Workers:
         for name in dir(celery.apps.worker):
             if name.startswith("install_") and "handler" in name:
                 setattr(celery.apps.worker, name, lambda *_args, **_more: None)
-        host = f"{socket.gethostname()}-{os.getpid()}"
-        self._workers: list[Any] = [
-            # The queues a worker chooses are its app's.
-            make_app(set_as_current=False).Worker(
-                concurrency=count,
-                queues=[queue],
-                hostname=f"{queue}@{host}",
-                pool="threads",
-                loglevel="WARNING",
-                quiet=True,
-                without_gossip=True,
-                without_mingle=True,
-                without_heartbeat=True,
-                # There is one event loop a process, and several workers here: each waits in its own thread.
-                use_eventloop=False,
-            )
-            for queue, count in threads.items()
-        ]
-        for worker in self._workers:
-            # Its short way to a task is one for the process, that of the app made last: a task that came before that
-            # one's worker was up was never begun nor confirmed, and its queue stood still from then on.
-            worker.app.use_fast_trace_task = False
+        self._workers = {queue: _made(queue, count) for queue, count in threads.items()}
+        self._threads = threads
+        self._is_stopping = threading.Event()
         self._clock: Any = EmbeddedService(app, thread=True, max_interval=1, scheduler_cls=Scheduler)
 
     def start(self) -> None:
-        for worker in self._workers:
-            threading.Thread(target=worker.start, name=f"celery {worker.hostname}", daemon=True).start()
+        for queue in self._threads:
+            threading.Thread(target=self.work_on, args=(queue,), name=f"celery {queue}", daemon=True).start()
         self._clock.start()
 
+    def work_on(self, queue: str) -> None:
+        """Do what comes by this queue until the workers are stopped."""
+        while True:
+            self._workers[queue].start()
+            # Without being asked it ends when a broker says what Celery takes for final.
+            if self._is_stopping.wait(_AGAIN_AFTER_S):
+                return
+            log.error("the worker of the queue %s had ended and begins again", queue)
+            self._workers[queue] = _made(queue, self._threads[queue])
+
     def stop(self) -> None:
+        self._is_stopping.set()
         self._clock.stop()
-        for worker in self._workers:
+        for worker in self._workers.values():
             threading.Thread(target=worker.stop, daemon=True).start()
+
+
+def _made(queue: str, count: int) -> Any:
+    # The queues a worker chooses are its app's.
+    worker: Any = make_app(set_as_current=False).Worker(
+        concurrency=count,
+        queues=[queue],
+        hostname=f"{queue}@{socket.gethostname()}-{os.getpid()}",
+        pool="threads",
+        loglevel="WARNING",
+        quiet=True,
+        without_gossip=True,
+        without_mingle=True,
+        without_heartbeat=True,
+        # There is one event loop a process, and several workers here: each waits in its own thread.
+        use_eventloop=False,
+    )
+    # Its short way to a task is one for the process, that of the app made last: a task that came before that one's
+    # worker was up was never begun nor confirmed, and its queue stood still from then on.
+    worker.app.use_fast_trace_task = False
+    return worker

@@ -7,14 +7,27 @@ from tests.e2e.processes import Process
 from tests.e2e.test_brokers import add_import, assert_once
 from tests.e2e.test_demo import until
 
-FIRST_ONLY = """
+START = """
 import sys, threading
 import django; django.setup()
+from celery import current_app
 from compat_admin.inprocess import Workers
 from memory import queue
 from memory.services import jobs
 workers = Workers({"imports": 1, "runs": 1, "maintenance": 1})
-threading.Thread(target=workers._workers[0].start, daemon=True).start()
+"""
+FIRST_ONLY = """
+threading.Thread(target=workers.work_on, args=("imports",), daemon=True).start()
+"""
+BREAKING = """
+workers.start()
+with current_app.producer_or_acquire() as producer:
+    queued = current_app.amqp.queues["imports"]
+    headers = {"id": "1", "task": jobs.WORK_TASK, "lang": "py", "argsrepr": "", "kwargsrepr": ""}
+    told = {"exchange": queued.exchange, "routing_key": queued.routing_key, "declare": [queued]}
+    producer.publish(["neither", "arguments"], serializer="json", headers=headers, correlation_id="1", **told)
+"""
+SEND = """
 queue.send(jobs.WORK_TASK, sys.argv[1], queue="imports")
 print("sent", flush=True)
 threading.Event().wait()
@@ -22,11 +35,17 @@ threading.Event().wait()
 
 
 @pytest.mark.django_db(transaction=True)
-def test_a_task_is_done_while_the_workers_of_other_queues_are_not_up_yet() -> None:
+@pytest.mark.parametrize(
+    "begun",
+    [
+        pytest.param(FIRST_ONLY, id="while the workers of other queues are not up yet"),
+        pytest.param(BREAKING, id="behind a message that broke its worker"),
+    ],
+)
+def test_a_task_is_done(begun: str) -> None:
     job = add_import("early", 3)
-    one = Process(
-        "-c", FIRST_ONLY, job.id, DJANGO_SETTINGS_MODULE="compat_admin.settings", CELERY_BROKER_URL="memory://"
-    )
+    environment = {"DJANGO_SETTINGS_MODULE": "compat_admin.settings", "CELERY_BROKER_URL": "memory://"}
+    one = Process("-c", START + begun + SEND, job.id, **environment)
     try:
         until(lambda: Job.objects.filter(id=job.id, status="done").exists(), within_s=30)
     finally:
