@@ -33,6 +33,7 @@ from memory.messages.stored import (
 from memory.messages.typed import origin_of
 from memory.messages.values import write_json
 from memory.models import Message, MessageVersion, Thread
+from memory.statements import load_row
 
 STORED_ROLES = tuple(role for role in ROLES if role != "system")
 _WAITING = ("call", "approval-requested", "approval-responded")
@@ -127,19 +128,17 @@ class DjangoStorage:
 
     def load_thread(self, thread_id: str) -> dict[str, Any] | None:
         """`{id, resourceId, title, metadata, createdAt, updatedAt, messageCount}`, or None."""
-        names = ("id", "resource_id", "title", "metadata", "created_at", "updated_at", "message_count")
-        row = Thread.objects.filter(id=thread_id).values_list(*names).first()
+        row = load_row(Thread, thread_id)
         if row is None:
             return None
-        id_, resource_id, title, metadata, created_at, updated_at, message_count = row
         return {
-            "id": id_,
-            "resourceId": resource_id,
-            "title": title,
-            "metadata": metadata,
-            "createdAt": timestamp(created_at),
-            "updatedAt": timestamp(updated_at),
-            "messageCount": message_count,
+            "id": row.id,
+            "resourceId": row.resource_id,
+            "title": row.title,
+            "metadata": row.metadata,
+            "createdAt": timestamp(row.created_at),
+            "updatedAt": timestamp(row.updated_at),
+            "messageCount": row.message_count,
         }
 
     def create_thread(self, thread: dict[str, Any]) -> None:

@@ -37,6 +37,7 @@ from memory.services.feed import Told, close_feed, open_feed, writer
 from memory.services.ledger import RunLost
 from memory.services.streams import release_connection
 from memory.services.turns import RunTurn, feed_for, send
+from memory.statements import update_rows
 from memory.store import claim_thread
 
 log = logging.getLogger(__name__)
@@ -400,10 +401,14 @@ def queued_again(run: Run) -> bool:
 
 def wake_next(thread_id: str) -> None:
     """Have the thread's first queued run executed, if there is one."""
-    queued = Run.objects.filter(thread=thread_id, status="queued").order_by("created_at", "id")
-    run_id = queued.values_list("id", flat=True).first()
-    if run_id is not None:
-        dispatch(run_id)
+    with connection.cursor() as cursor:  # The ORM takes as long to spell this as the database to answer it.
+        cursor.execute(
+            "SELECT id FROM memory_run WHERE thread_id = %s AND status = 'queued' ORDER BY created_at, id LIMIT 1",
+            [thread_id],
+        )
+        queued = cursor.fetchone()
+    if queued is not None:
+        dispatch(queued[0])
 
 
 def dispatch(run_id: str) -> None:
@@ -423,9 +428,8 @@ def close_job(turn: RunTurn) -> None:
     if isinstance(turn.error, RunLost):
         return
     error = storable(str(turn.error or ""))[:2000]
-    Job.objects.filter(id=job_id_of(turn.run.id), status="running").update(
-        status="failed" if error else "done", error=error, finished_at=timezone.now()
-    )
+    ended = {"status": "failed" if error else "done", "error": error, "finished_at": timezone.now()}
+    update_rows(Job, {"id": job_id_of(turn.run.id), "status": "running"}, **ended)
 
 
 # Leases
