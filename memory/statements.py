@@ -8,7 +8,7 @@ from __future__ import annotations
 from functools import cache
 from typing import Any, TypeVar
 
-from django.db import DEFAULT_DB_ALIAS, connection
+from django.db import DEFAULT_DB_ALIAS, connection, connections
 from django.db.models import Field, Model
 
 M = TypeVar("M", bound=Model)
@@ -22,18 +22,19 @@ def load_row(model: type[M], key: str) -> M | None:
         found = cursor.fetchone()
     if found is None:
         return None
-    values = list(found)
+    values, here = list(found), connections[DEFAULT_DB_ALIAS]
     for at, column, converters in columns:
         for convert in converters:
-            values[at] = convert(values[at], column, connection)
+            values[at] = convert(values[at], column, here)
     return model.from_db(DEFAULT_DB_ALIAS, names, values)
 
 
 def insert_row(row: Model) -> None:
     """Insert the row. One whose key the database makes does not learn it."""
     sql, fields = _insert(type(row))
-    with connection.cursor() as cursor:
-        cursor.execute(sql, [field.get_db_prep_save(getattr(row, field.attname), connection) for field in fields])
+    here = connections[DEFAULT_DB_ALIAS]  # `connection` looks for it anew each time that it is asked something.
+    with here.cursor() as cursor:
+        cursor.execute(sql, [field.get_db_prep_save(getattr(row, field.attname), here) for field in fields])
 
 
 def update_rows(model: type[Model], where: dict[str, Any], **values: Any) -> int:
@@ -42,8 +43,9 @@ def update_rows(model: type[Model], where: dict[str, Any], **values: Any) -> int
     empty = tuple(name for name, value in where.items() if value is None)
     sql, fields = _update(model, tuple(values), tuple(wanted), empty)
     given = [*values.values(), *wanted.values()]
-    prepared = [field.get_db_prep_save(value, connection) for field, value in zip(fields, given, strict=True)]
-    with connection.cursor() as cursor:
+    here = connections[DEFAULT_DB_ALIAS]
+    prepared = [field.get_db_prep_save(value, here) for field, value in zip(fields, given, strict=True)]
+    with here.cursor() as cursor:
         cursor.execute(sql, prepared)
         count: int = cursor.rowcount
     return count

@@ -12,6 +12,7 @@ from __future__ import annotations
 import os
 import sqlite3
 import threading
+from functools import lru_cache
 from typing import Any
 
 from django.db.backends.sqlite3 import base, operations
@@ -40,6 +41,20 @@ def _taken(file: _File | None) -> sqlite3.Connection | None:
     return None
 
 
+@lru_cache(maxsize=500)
+def _with_question_marks(query: str) -> str:
+    return base.FORMAT_QMARK_REGEX.sub("?", query).replace("%%", "%")
+
+
+class _Cursor(base.SQLiteCursorWrapper):
+    """A cursor that remembers how SQLite spells a statement: the same few are executed again and again."""
+
+    def convert_query(self, query: str, *, param_names: Any = None) -> str:
+        if param_names is None:
+            return _with_question_marks(query)
+        return str(super().convert_query(query, param_names=param_names))
+
+
 class DatabaseOperations(operations.DatabaseOperations):
     """Emptying all tables begins with the runs: what belongs to none may be deleted (`memory.append_only`)."""
 
@@ -61,6 +76,9 @@ class DatabaseWrapper(base.DatabaseWrapper):
     def get_new_connection(self, conn_params: Any) -> Any:
         self._file = _file(str(self.settings_dict["NAME"]))
         return _taken(self._file) or super().get_new_connection(conn_params)
+
+    def create_cursor(self, name: str | None = None) -> Any:
+        return self.connection.cursor(factory=_Cursor)
 
     def _start_transaction_under_autocommit(self) -> None:
         # Who waits longer than SQLite itself would is told so by SQLite.
