@@ -32,6 +32,8 @@ MAX_ID = 2**63 - 1
 HIDDEN = "…"
 OUR_PROCESSORS = ("", "model_max_retries", "provider-history-compat", "stream-error-retry-processor")
 
+_UNHEARD = timedelta(minutes=1)
+
 T = TypeVar("T")
 R = TypeVar("R", bound=Model)
 
@@ -331,6 +333,14 @@ def jobs_page(
     """Jobs the caller may see, newest first. Raises InvalidInput (bad_cursor)."""
     jobs = _filtered(_scoped(Job.objects.all(), caller), status=status, kind=kind)
     return _page(jobs, JobItem, "created_at", cursor, limit, lambda job: (job.created_at, job.id))
+
+
+def unheard_jobs(caller: Principal, *, now: datetime | None = None) -> int:
+    """How many queued jobs are due and nobody was called for in the last minute. Sweeps call every few seconds: where
+    there are some, no worker sweeps, or none reaches its broker."""
+    before = (now or timezone.now()) - _UNHEARD
+    due = _scoped(Job.objects.filter(status="queued", finished_at=None, due_at__lt=before), caller)
+    return due.filter(Q(woken_at=None) | Q(woken_at__lt=before)).count()
 
 
 def agents_page(*, cursor: str | None = None, limit: int = 20) -> Page[Agent]:

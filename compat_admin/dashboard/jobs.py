@@ -38,6 +38,7 @@ def job_list(request: OperatorRequest) -> HttpResponse:
         "marks": MARKS,
         "here": query({name: request.GET.get(name, "") for name in ("status", "kind", "cursor")}),
         "is_live": any(job.status in service.ACTIVE for job in page.items),
+        "unheard": queries.unheard_jobs(caller(request)),
     }
     return render_page(request, "jobs/list.html", fragment="jobs/_rows.html", context=context)
 

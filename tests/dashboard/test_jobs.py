@@ -1,6 +1,7 @@
 """Pages of jobs: what is listed, how one is begun, cancelled and begun again, and what is kept of a failure."""
 
 import json
+from datetime import timedelta
 
 import pytest
 from django.core.files.uploadedfile import SimpleUploadedFile
@@ -39,6 +40,18 @@ class TestList:
         assert 'hx-trigger="every' in pages.get(reverse("jobs")).content.decode()
         Job.objects.filter(id=job.id).update(status="done")
         assert 'hx-trigger="every' not in pages.get(reverse("jobs")).content.decode()
+
+    def test_says_when_nobody_is_called_for_what_is_due(self, pages: Client) -> None:
+        long_ago = timezone.now() - timedelta(minutes=2)
+        make_job(status="running", due_at=long_ago)
+        make_job(due_at=timezone.now() + timedelta(hours=1))
+        make_job()
+        called = make_job(due_at=long_ago, woken_at=timezone.now())
+        assert "no worker has been called" not in pages.get(reverse("jobs")).content.decode()
+        make_job(due_at=long_ago)
+        Job.objects.filter(id=called.id).update(woken_at=long_ago)
+        html = pages.get(reverse("jobs")).content.decode()
+        assert "2 jobs" in html and "no worker has been called" in html and "serve worker" in html
 
     def test_can_be_narrowed(self, pages: Client) -> None:
         make_job(title="this one", status="failed")
