@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import msgspec
-from django.db import DatabaseError, connection, transaction
+from django.db import connection, transaction
 from django.utils import timezone
 
 from memory import marks
@@ -197,9 +197,10 @@ class Writer:
             with transaction.atomic():
                 insert_events(rows, timezone.now())
                 marks.passed("events written")
-        except DatabaseError:
+        except Exception:
             if len(batch) == 1:
-                # Its thread was deleted, or the database is gone: the run's own transactions will show it.
+                # Its thread was deleted, or the database is gone: the run's own transactions will show it. Whatever it
+                # was, the other runs' pieces come by this thread too.
                 log.exception("pieces of the answer of run %s could not be written", batch[0][0].run_id)
             else:
                 for one in batch:

@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable
 
 from django.conf import settings
-from django.db import DatabaseError
+from django.db import Error
 from django.db.models import Case, F, PositiveIntegerField, Value, When
 from msgspec import Struct
 
@@ -74,7 +74,7 @@ class Counter:
         )
         try:
             ApiKey.objects.filter(id=key_id).update(window_count=more, window=window)
-        except DatabaseError:
+        except Error:
             # A count is no reason to refuse what was asked for; it is tried again with the next request.
             log.warning("the requests of key %s could not be written", key_id, exc_info=True)
             with self._lock:

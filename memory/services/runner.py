@@ -23,7 +23,7 @@ from functools import cache, partial
 from typing import Any
 
 from django.conf import settings
-from django.db import DatabaseError, connection, transaction
+from django.db import Error, connection, transaction
 from django.db.models import F
 from django.utils import timezone
 
@@ -144,8 +144,9 @@ class Runner:
             if going.wait is not None:
                 heapq.heappush(self._due, (time.monotonic(), next(self._numbers), run_id))
             self._changed.notify_all()
-        if going.stream is not None:
-            going.stream.cancel()
+        stream = going.stream  # It is gone as soon as its call is over, which may be now.
+        if stream is not None:
+            stream.cancel()
         return True
 
     # Steps
@@ -197,7 +198,7 @@ class Runner:
     def _explained(turn: RunTurn, call: Call) -> None:
         try:
             turn.ledger.explained(call)
-        except DatabaseError:
+        except Error:
             log.exception("what was changed for a call of run %s could not be written", turn.run.id)
 
     def _call(self, going: _Going, turn: RunTurn, call: Call) -> None:
@@ -303,9 +304,9 @@ class Runner:
                 due = []
                 while self._due and self._due[0][0] <= now:
                     due.append(heapq.heappop(self._due)[2])
-            for run_id in due:
-                self._wake(run_id)
             try:
+                for run_id in due:
+                    self._wake(run_id)
                 if now - looked_at >= LOOK_FOR_CANCELS_S:
                     looked_at = now
                     for run_id in cancelled_elsewhere():
@@ -313,8 +314,9 @@ class Runner:
                 if now - renewed_at >= settings.COMPAT_ADMIN_RUN_LEASE_S / 3:
                     renewed_at = now
                     renew_leases(list(self._going))
-            except DatabaseError:
-                log.exception("the leases of this process' runs could not be renewed")
+            except Exception:
+                # Whatever it was: without this thread all runs of this process would be given up.
+                log.exception("the runs of this process could not be looked after; it is tried again")
             finally:
                 if connection.vendor != "sqlite":
                     connection.close()
