@@ -18,7 +18,7 @@ from datetime import datetime, timedelta
 from typing import Any, TypeVar
 
 from django.conf import settings
-from django.db import Error, connection, transaction
+from django.db import connection, transaction
 from django.db.models import F, Q
 from django.utils import timezone
 from msgspec import Struct
@@ -298,7 +298,7 @@ def _renewing(work: Work) -> Iterator[None]:
                 if not _held(work.job).update(lease_until=_lease(timezone.now())):
                     work.is_lost.set()
                     return
-            except Error:
+            except Exception:
                 log.exception("the lease of job %s could not be renewed", work.job.id)
             finally:
                 connection.close()

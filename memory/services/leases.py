@@ -42,40 +42,52 @@ def close_expired_runs(*, now: datetime | None = None) -> int:
             continue  # It is on its way here, and was only late with its sign of life.
         run = Run.objects.select_related("agent").get(id=run_id)
         count += 1
-        if run.due_at is not None and run.cancel_asked_at is None and may_run_here():
-            try:
-                runner().resume(run)
-                continue
-            except Busy:
-                pass
-        if not queued_again(run):
-            _close_interrupted(run)
-        wake_next(run.thread_id or "")
+        try:
+            _take_over(run)
+        except Exception:  # the sweep goes on with the other runs; this one's turn comes again with its new lease
+            log.exception("run %s, whose process is gone, could not be taken over", run.id)
     return count
+
+
+def _take_over(run: Run) -> None:
+    if run.due_at is not None and run.cancel_asked_at is None and may_run_here():
+        try:
+            runner().resume(run)
+            return
+        except Busy:
+            pass
+    if not queued_again(run):
+        _close_interrupted(run)
+    wake_next(run.thread_id or "")
 
 
 def _close_interrupted(run: Run) -> None:
     """Write what the run's events hold through the output processors, as the run itself would have done."""
     turn = RunTurn(run, feed=Feed(run.id, after=last_event(run) + _NEVER_WRITTEN))
-    came = _answers(run)
     error = "The process that ran this turn ended before the turn did."
     if run.is_own_call:
         error = "Nobody reported what became of the call."
-    if run.agent is not None and came:
-        try:
-            chain, listed = chain_and_list(run, run.agent, {})
-            chain.process_input(listed)
-            known = {entry.message["id"] for entry in listed.entries if entry.was_loaded}
-            for message in came:
-                if message["id"] not in known:
-                    listed.add([message], "response")
-            chain.process_output_result(listed, TurnEnd(finish_reason="error"))
-        except Exception:  # the sweep goes on with the other runs; this one keeps its events
-            log.exception("what run %s had written could not be saved", run.id)
+    try:
+        _save_what_came(run)
+    except Exception:  # it is closed all the same, or its thread would be taken for good, and keeps its events
+        log.exception("what run %s had written could not be saved", run.id)
     # Not what was saved just now: the run itself may have got so far.
     written = Message.objects.filter(thread=run.thread_id, run_id=run.id).order_by("seq")
     turn.ledger.message_ids = list(written.values_list("message_id", flat=True))
     turn.ledger.close("interrupted", error_class="interrupted", error=error)
+
+
+def _save_what_came(run: Run) -> None:
+    came = _answers(run)
+    if run.agent is None or not came:
+        return
+    chain, listed = chain_and_list(run, run.agent, {})
+    chain.process_input(listed)
+    known = {entry.message["id"] for entry in listed.entries if entry.was_loaded}
+    for message in came:
+        if message["id"] not in known:
+            listed.add([message], "response")
+    chain.process_output_result(listed, TurnEnd(finish_reason="error"))
 
 
 def _answers(run: Run) -> list[StoredMessage]:

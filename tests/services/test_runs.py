@@ -12,7 +12,7 @@ from memory import queries
 from memory.errors import Conflict, InvalidInput, NotFound, RunFailed, RunStopped
 from memory.models import Attempt, Job, Message, MessageVersion, Run, RunEvent, Thread
 from memory.sandbox import Sandbox
-from memory.services import agents, rules, runs
+from memory.services import agents, leases, rules, runs
 from memory.services.runs import GenerateRequest, generate
 from tests.make import add_messages, caller, make_thread, message, text, tool_call
 
@@ -353,6 +353,30 @@ class TestLeases:
         runs.close_expired_runs()
         assert "incomplete" not in Message.objects.get(thread=run.thread, message_id="a").content
         assert MessageVersion.objects.count() == 0
+
+    def test_one_whose_events_can_not_be_read_is_closed_and_holds_nobody_up(self, agent_id: str) -> None:
+        broken = self.open_run(agent_id)
+        RunEvent.objects.create(run=broken, seq=1, type="message", data="[1")
+        other = self.open_run(agent_id, id="run-2")
+        assert runs.close_expired_runs() == 2
+        assert set(Run.objects.values_list("status", flat=True)) == {"interrupted"}
+        assert RunEvent.objects.filter(run=broken, data="[1").exists()
+        assert other.thread_id != broken.thread_id
+
+    def test_one_that_can_not_be_taken_over_holds_nobody_up(
+        self, agent_id: str, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        def close(run: Run) -> None:
+            if run.id == "run-1":
+                raise RuntimeError("of no kind that anybody thought of")
+            run.status = "seen"
+            run.save()
+
+        monkeypatch.setattr(leases, "_close_interrupted", close)
+        self.open_run(agent_id)
+        self.open_run(agent_id, id="run-2")
+        assert runs.close_expired_runs() == 2
+        assert dict(Run.objects.values_list("id", "status")) == {"run-1": "running", "run-2": "seen"}
 
     def test_a_run_with_a_live_lease_is_left_alone(self, agent_id: str) -> None:
         run = self.open_run(agent_id, lease_until=timezone.now() + timedelta(seconds=30))
