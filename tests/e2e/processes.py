@@ -8,7 +8,6 @@ import signal
 import socket
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -18,6 +17,7 @@ from django.conf import settings
 from django.db import connection
 
 from tests.e2e.demo_process import ROOT, free_port
+from tests.e2e.test_demo import until
 
 
 def database_url() -> str:
@@ -145,7 +145,7 @@ class RabbitMQ:
     def die(self) -> None:
         os.killpg(self._node.pid, signal.SIGKILL)
         self._node.wait()  # This was its shell; the node itself takes a moment longer.
-        _until_nobody_listens(self._port)
+        until(lambda: not _listens(self._port), within_s=30, pause_s=0.01)
 
     def stop(self) -> None:
         self.die()
@@ -153,25 +153,19 @@ class RabbitMQ:
         self._names.wait()
 
 
-def _until_it_listens(port: int, process: subprocess.Popen[bytes], within_s: float = 120) -> None:
-    ends_at = time.monotonic() + within_s
-    while True:
-        with socket.socket() as probe:
-            if probe.connect_ex(("127.0.0.1", port)) == 0:
-                return
+def _listens(port: int) -> bool:
+    with socket.socket() as probe:
+        return probe.connect_ex(("127.0.0.1", port)) == 0
+
+
+def _until_it_listens(port: int, process: subprocess.Popen[bytes]) -> None:
+    def is_up() -> bool:
+        if _listens(port):
+            return True
         assert process.poll() is None, f"it ended with {process.returncode}"
-        assert time.monotonic() < ends_at, "it did not come up"
-        time.sleep(0.05)
+        return False
 
-
-def _until_nobody_listens(port: int, within_s: float = 30) -> None:
-    ends_at = time.monotonic() + within_s
-    while True:
-        with socket.socket() as probe:
-            if probe.connect_ex(("127.0.0.1", port)) != 0:
-                return
-        assert time.monotonic() < ends_at, "it did not go away"
-        time.sleep(0.01)
+    until(is_up, within_s=120, pause_s=0.05)
 
 
 def find_rabbitmq() -> str | None:
