@@ -136,7 +136,10 @@ def main() -> None:
         sandbox = site.sandbox()
         atexit.register(sandbox.stop)
         os.environ["COMPAT_ADMIN_SANDBOX_URL"] = sandbox.said
-        key = site.fill(threads=options.streams * 2 + 1, rows=make_rows(options.messages - 2, clean=options.clean))
+        key = site.fill(
+            threads=options.streams * 2 + 1,
+            rows=lambda number: make_rows(options.messages - 2, clean=options.clean, seed=number),
+        )
         sandbox_port = int(sandbox.said.rsplit(":", 1)[1])
         script = {
             "provider": "anthropic",
