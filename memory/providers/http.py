@@ -12,8 +12,10 @@ import ssl
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import closing
 from typing import Any, Self
 from urllib.parse import urlsplit
+from urllib.request import getproxies, proxy_bypass
 
 import httpx
 from msgspec import Struct
@@ -35,6 +37,8 @@ _IDLE_S = 60.0
 
 # A shorter key, such as a local host's dummy, would blank harmless words of an answer.
 _SHORTEST_KEY = 8
+
+_ALWAYS = {"user-agent": f"python-httpx/{httpx.__version__}"}
 
 _CODES: tuple[tuple[type[Exception], str, str], ...] = (
     (httpx.ConnectTimeout, "ETIMEDOUT", "no connection within the time limit"),
@@ -93,13 +97,16 @@ class Client:
         ca_file: str = "",
         max_connections: int = 1000,
     ) -> None:
-        limits = timeouts or Timeouts()
-        self._timeout = httpx.Timeout(
-            connect=limits.connect_s, read=limits.read_s, write=limits.write_s, pool=limits.pool_s
-        )
+        given = timeouts or Timeouts()
+        self._timeouts = {
+            "connect": given.connect_s,
+            "read": given.read_s,
+            "write": given.write_s,
+            "pool": given.pool_s,
+        }
         self._http2, self._proxy, self._ca_file = http2, proxy, ca_file
         self._limits = httpx.Limits(max_connections=max_connections, max_keepalive_connections=50)
-        self._clients: dict[tuple[Any, ...], httpx.Client] = {}
+        self._ways: dict[tuple[Any, ...], httpx.HTTPTransport] = {}
         self._sockets: set[socket.socket] = set()
         self._lanes: dict[tuple[Any, ...], list[_Lane]] = {}
         self._streams: set[Stream] = set()
@@ -123,10 +130,9 @@ class Client:
         sent = outgoing(connection, encoded, self.fetch)
         started_at = time.time()
         try:
-            client = self._client(connection, sent.url)
-            with client.stream(
-                "POST", sent.url, content=encoded.body, headers=sent.headers, extensions={"trace": self._trace}
-            ) as response:
+            way = self._way(connection, sent.url)
+            request = self._request("POST", sent.url, sent.headers, encoded.body, trace=self._trace)
+            with closing(_answer(way, request)) as response:
                 body = _read(connection, response, max_response_bytes)
         except httpx.RequestError as error:
             raise self._failure(connection, error, secret=sent.secret) from error
@@ -154,12 +160,12 @@ class Client:
         host = urlsplit(url).hostname or "the token endpoint"
         endpoint = Connection(host, "", url)
         try:
-            with self._opened(url, httpx.Limits(max_connections=1), http2=False) as client:
-                timeout = self._timeout if timeout_s is None else httpx.Timeout(timeout_s)
-                response = client.request(
-                    method, url, headers=headers, content=body, timeout=timeout, extensions={"trace": self._trace}
-                )
-                return Fetched(response.status_code, dict(response.headers), response.content)
+            with self._opened(url, httpx.Limits(max_connections=1), http2=False) as way:
+                request = self._request(method, url, headers, body, trace=self._trace)
+                if timeout_s is not None:
+                    request.extensions["timeout"] = dict.fromkeys(self._timeouts, timeout_s)
+                with closing(_answer(way, request)) as response:
+                    return Fetched(response.status_code, dict(response.headers), response.read())
         except (httpx.RequestError, httpx.InvalidURL) as error:
             raise self._failure(endpoint, error) from error
 
@@ -167,45 +173,54 @@ class Client:
         """End all calls and give back all connections. A client that is closed stays closed."""
         with self._lock:
             self._is_closed = True
-            clients, self._clients = list(self._clients.values()), {}
+            ways, self._ways = list(self._ways.values()), {}
             sockets, self._sockets = list(self._sockets), set()
-            clients += [lane.client for lanes in self._lanes.values() for lane in lanes]
+            ways += [lane.way for lanes in self._lanes.values() for lane in lanes]
             self._lanes = {}
             streams = list(self._streams)
         for opened in sockets:
             _shut(opened)
         for stream in streams:
             stream.cancel()
-        for client in clients:
-            client.close()
+        for way in ways:
+            way.close()
 
-    def _client(self, connection: Connection, url: str) -> httpx.Client:
+    def _request(
+        self, method: str, url: str, headers: Mapping[str, str], body: bytes | None, *, trace: Callable[..., None]
+    ) -> httpx.Request:
+        """A request to be sent as it is: nothing is added to it that an `httpx.Client` would, such as cookies."""
+        extensions = {"timeout": self._timeouts, "trace": trace}
+        return httpx.Request(method, url, headers={**_ALWAYS, **headers}, content=body, extensions=extensions)
+
+    def _way(self, connection: Connection, url: str) -> httpx.HTTPTransport:
         identity = _identity(connection)
         with self._lock:
             if self._is_closed:
                 raise RuntimeError("the client is closed")
-            client = self._clients.get(identity)
-            if client is None:
-                client = self._clients[identity] = self._opened(url, self._limits, http2=self._http2)
-            return client
+            way = self._ways.get(identity)
+            if way is None:
+                way = self._ways[identity] = self._opened(url, self._limits, http2=self._http2)
+            return way
 
-    def _opened(self, url: str, limits: httpx.Limits, *, http2: bool) -> httpx.Client:
+    def _opened(self, url: str, limits: httpx.Limits, *, http2: bool) -> httpx.HTTPTransport:
         # Loaded once, as it takes long; one for each, as a connection sets in it which HTTP it offers.
         context = self._ssl.get(http2)
         if context is None:
             made = ssl.create_default_context(cafile=self._ca_file) if self._ca_file else httpx.create_ssl_context()
             context = self._ssl[http2] = made
+        return httpx.HTTPTransport(verify=context, limits=limits, http2=http2, proxy=self._proxy_for(url))
+
+    def _proxy_for(self, url: str) -> str | None:
+        parts = urlsplit(url)
+        host = parts.hostname or ""
         # A proxy is no way to this machine itself, nor to the address where a cloud tells it its credentials.
-        is_near = _is_near(urlsplit(url).hostname or "")
-        return httpx.Client(
-            verify=context,
-            timeout=self._timeout,
-            limits=limits,
-            http2=http2,
-            proxy=None if is_near else self._proxy or None,
-            trust_env=not is_near and not self._proxy,
-            follow_redirects=False,
-        )
+        if _is_near(host):
+            return None
+        if self._proxy:
+            return self._proxy
+        known = {} if proxy_bypass(host) else getproxies()
+        found = known.get(parts.scheme) or known.get("all")
+        return found if found is None or "://" in found else f"http://{found}"
 
     def _enter(self, stream: Stream, connection: Connection, url: str) -> _Lane:
         """A lane for a stream: the one used last, whose connection is most likely still open, else a new one."""
@@ -235,7 +250,7 @@ class Client:
                     if (kept := [old for old in lanes if old not in stale])
                 }
         for old in stale:
-            old.client.close()
+            old.way.close()
 
     def _trace(self, event: str, info: Mapping[str, Any]) -> None:
         """Remember each socket opened: closing one does not wake a thread that reads it, shutting it down does."""
@@ -265,8 +280,8 @@ class Client:
 class _Lane:
     """A connection that serves one stream at a time, so that its socket is known while no answer has begun."""
 
-    def __init__(self, client: httpx.Client) -> None:
-        self.client = client
+    def __init__(self, way: httpx.HTTPTransport) -> None:
+        self.way = way
         self.socket: socket.socket | None = None
         self.idle_since = 0.0
 
@@ -316,10 +331,8 @@ class Stream:
         is_open = False
         try:
             self._check_cancelled()
-            request = lane.client.build_request(
-                "POST", sent.url, content=self._encoded.body, headers=sent.headers, extensions={"trace": self._trace}
-            )
-            self._response = lane.client.send(request, stream=True)
+            request = self._client._request("POST", sent.url, sent.headers, self._encoded.body, trace=self._trace)
+            self._response = _answer(lane.way, request)
             is_open = True
         except httpx.RequestError as error:
             raise self._failure(error) from error
@@ -428,6 +441,13 @@ class Stream:
         # Under the lock: the lane may serve another stream as soon as this one has left it.
         if self._lane is not None and self._lane.socket is not None:
             _shut(self._lane.socket)
+
+
+def _answer(way: httpx.HTTPTransport, request: httpx.Request) -> httpx.Response:
+    """The answer's head; its body is still to be read, and it is to be closed."""
+    response = way.handle_request(request)
+    response.request = request
+    return response
 
 
 def _identity(connection: Connection) -> tuple[Any, ...]:

@@ -39,15 +39,18 @@ class Echo(BaseHTTPRequestHandler):
 
     protocol_version = "HTTP/1.1"
     ports: set[int] = set()
+    cookies: set[str | None] = set()
 
     def do_POST(self) -> None:
         self.rfile.read(int(self.headers["content-length"]))
         self.ports.add(self.client_address[1])
+        self.cookies.add(self.headers["cookie"])
         _, status, size = self.path.split("/")
         body = (self.headers["x-api-key"] or "").encode().ljust(int(size), b".")
         self.send_response(int(status))
         self.send_header("content-length", str(len(body)))
         self.send_header("X-Request-ID", "r-1")
+        self.send_header("Set-Cookie", "who=you; path=/")
         self.end_headers()
         self.wfile.write(body)
 
@@ -159,6 +162,15 @@ class TestCall:
         with Client() as client, pytest.raises(ProviderError, match="larger than 1,000 bytes") as caught:
             client.call(connection(echo), Encoded("/200/1001", b"{}", {}), max_response_bytes=1000)
         assert (caught.value.error_class, caught.value.error_code) == ("connection", "response_too_large")
+
+    def test_no_cookie_is_taken(self, echo: str) -> None:
+        Echo.cookies.clear()
+        with Client() as client:
+            for _ in range(2):
+                client.call(connection(echo), Encoded("/200/1", b"{}", {}))
+                with client.stream(connection(echo), Encoded("/200/1", b"{}", {})) as answer:
+                    assert answer.exchange().status == 200
+        assert Echo.cookies == {None}
 
     def test_a_proxy_of_the_environment_is_not_asked_for_this_machine(
         self, echo: str, monkeypatch: pytest.MonkeyPatch

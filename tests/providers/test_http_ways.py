@@ -301,6 +301,19 @@ class TestProxy:
             assert client.call(connection(self.TARGET), ENCODED).text == "ok"
         assert len(proxy.asked) == 1
 
+    def test_of_the_environment_is_not_asked_for_whom_the_environment_excepts(
+        self, certificate: Path, listen: Any, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        proxy = Proxy(listen(Provider(certificate, "http/1.1")).port)
+        monkeypatch.setenv("ALL_PROXY", f"user:password@127.0.0.1:{listen(proxy).port}")
+        monkeypatch.setenv("no_proxy", "elsewhere.test")
+        with Client(ca_file=str(certificate)) as client:
+            assert client.call(connection(self.TARGET), ENCODED).text == "ok"
+        monkeypatch.setenv("no_proxy", ".test")
+        with Client(ca_file=str(certificate)) as client, pytest.raises(ProviderError, match="host name is unknown"):
+            client.call(connection(self.TARGET), ENCODED)
+        assert len(proxy.asked) == 1
+
     def test_is_not_asked_for_this_machine(self, certificate: Path, listen: Any) -> None:
         host = listen(Provider(certificate, "http/1.1"))
         with Client(proxy="http://127.0.0.1:1", ca_file=str(certificate)) as client:
