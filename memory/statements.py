@@ -9,7 +9,17 @@ from functools import cache
 from typing import Any, TypeVar
 
 from django.db import DEFAULT_DB_ALIAS, connection, connections
-from django.db.models import Field, Model
+from django.db.models import (
+    BinaryField,
+    BooleanField,
+    CharField,
+    Field,
+    FloatField,
+    ForeignKey,
+    IntegerField,
+    Model,
+    TextField,
+)
 
 M = TypeVar("M", bound=Model)
 
@@ -31,24 +41,47 @@ def load_row(model: type[M], key: str) -> M | None:
 
 def insert_row(row: Model) -> None:
     """Insert the row. One whose key the database makes does not learn it."""
-    sql, fields = _insert(type(row))
+    sql, columns = _insert(type(row))
     here = connections[DEFAULT_DB_ALIAS]  # `connection` looks for it anew each time that it is asked something.
+    given = row.__dict__
     with here.cursor() as cursor:
-        cursor.execute(sql, [field.get_db_prep_save(getattr(row, field.attname), here) for field in fields])
+        cursor.execute(sql, [_prepared(column, given[column[0].attname], here) for column in columns])
 
 
 def update_rows(model: type[Model], where: dict[str, Any], **values: Any) -> int:
     """Set fields of the rows whose fields equal `where`; how many there were. Keys are the names of columns."""
     wanted = {name: value for name, value in where.items() if value is not None}
     empty = tuple(name for name, value in where.items() if value is None)
-    sql, fields = _update(model, tuple(values), tuple(wanted), empty)
+    sql, columns = _update(model, tuple(values), tuple(wanted), empty)
     given = [*values.values(), *wanted.values()]
     here = connections[DEFAULT_DB_ALIAS]
-    prepared = [field.get_db_prep_save(value, here) for field, value in zip(fields, given, strict=True)]
     with here.cursor() as cursor:
-        cursor.execute(sql, prepared)
+        cursor.execute(sql, [_prepared(column, value, here) for column, value in zip(columns, given, strict=True)])
         count: int = cursor.rowcount
     return count
+
+
+# What a database takes as it is. Everything else goes through the field, such as times and JSON.
+_PLAIN: dict[type[Field[Any, Any]], type] = {
+    CharField: str,
+    TextField: str,
+    IntegerField: int,
+    FloatField: float,
+    BooleanField: bool,
+    BinaryField: bytes,
+}
+_Column = tuple["Field[Any, Any]", "type | None"]
+"""A field, and the type of values that are given as they are."""
+
+
+def _column(field: Field[Any, Any]) -> _Column:
+    target = field.target_field if isinstance(field, ForeignKey) else field
+    return field, next((plain for kind, plain in _PLAIN.items() if isinstance(target, kind)), None)
+
+
+def _prepared(column: _Column, value: Any, here: Any) -> Any:
+    field, plain = column
+    return value if value is None or type(value) is plain else field.get_db_prep_save(value, here)
 
 
 @cache
@@ -69,18 +102,18 @@ def _select(model: type[Model]) -> tuple[str, list[str], list[tuple[int, Any, li
 
 
 @cache
-def _insert(model: type[Model]) -> tuple[str, list[Field[Any, Any]]]:
+def _insert(model: type[Model]) -> tuple[str, list[_Column]]:
     fields = [field for field in model._meta.concrete_fields if not field.get_internal_type().endswith("AutoField")]
     names, marks = ", ".join(f'"{field.column}"' for field in fields), ", ".join(["%s"] * len(fields))
-    return f'INSERT INTO "{model._meta.db_table}" ({names}) VALUES ({marks})', fields
+    return f'INSERT INTO "{model._meta.db_table}" ({names}) VALUES ({marks})', [_column(field) for field in fields]
 
 
 @cache
 def _update(
     model: type[Model], names: tuple[str, ...], where: tuple[str, ...], empty: tuple[str, ...]
-) -> tuple[str, list[Field[Any, Any]]]:
+) -> tuple[str, list[_Column]]:
     by_column = {field.column: field for field in model._meta.concrete_fields}
     assigned = ", ".join(f'"{name}" = %s' for name in names)
     conditions = " AND ".join([*(f'"{name}" = %s' for name in where), *(f'"{name}" IS NULL' for name in empty)])
     sql = f'UPDATE "{model._meta.db_table}" SET {assigned} WHERE {conditions}'
-    return sql, [by_column[name] for name in (*names, *where)]
+    return sql, [_column(by_column[name]) for name in (*names, *where)]

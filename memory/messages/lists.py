@@ -31,6 +31,7 @@ _SOURCES: dict[str, Source] = {
     "context": "context",
 }
 _ROW_ROLES = frozenset(ROLES) - {"system"}
+_TIME_LENGTH = len("2026-01-01T00:00:00.000Z")
 _sorted_json = msgspec.json.Encoder(order="sorted")
 
 
@@ -251,6 +252,8 @@ class MessageList:
     def _newest(self) -> datetime | None:
         """The newest time of a message so far; those of rows are read when a message needs a later one."""
         times, self._row_times = self._row_times, []
+        if all(len(at) == _TIME_LENGTH and at[-1] == "Z" for at in times):
+            times = [max(times)] if times else []  # as `timestamp` spells them: they sort as they stand
         for at in map(instant, times):
             if at is not None and (self._latest is None or at > self._latest):
                 self._latest = at

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import codecs
-import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
@@ -50,9 +49,6 @@ def stream_of(events: Iterable[Mapping[str, Any]]) -> bytes:
     return "".join(out).encode()
 
 
-_END = re.compile(r"\r\n|\n|\r")
-
-
 def _lines(pieces: Iterable[bytes]) -> Iterator[str]:
     decoder = codecs.getincrementaldecoder("utf-8-sig")("replace")
     begun: list[str] = []  # of the line that is not complete yet
@@ -61,11 +57,11 @@ def _lines(pieces: Iterable[bytes]) -> Iterator[str]:
         text = decoder.decode(piece)
         if not text:
             continue
-        start = 1 if after_cr and text[0] == "\n" else 0
-        after_cr = text[-1] == "\r"
-        for end in _END.finditer(text, start):
-            begun.append(text[start : end.start()])
+        if after_cr and text[0] == "\n":
+            text = text[1:]
+        after_cr = text.endswith("\r")
+        first, *others = text.replace("\r\n", "\n").replace("\r", "\n").split("\n")
+        begun.append(first)
+        for line in others:
             yield "".join(begun)
-            begun = []
-            start = end.end()
-        begun.append(text[start:])
+            begun = [line]
