@@ -136,10 +136,7 @@ def main() -> None:
         sandbox = site.sandbox()
         atexit.register(sandbox.stop)
         os.environ["COMPAT_ADMIN_SANDBOX_URL"] = sandbox.said
-        key = site.fill(
-            threads=options.streams * 2 + 1,
-            rows=lambda number: make_rows(options.messages - 2, clean=options.clean, seed=number),
-        )
+        key = site.fill(threads=options.streams * 2 + 1, rows=make_rows(options.messages - 2, clean=options.clean))
         sandbox_port = int(sandbox.said.rsplit(":", 1)[1])
         script = {
             "provider": "anthropic",

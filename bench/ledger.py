@@ -159,13 +159,7 @@ def main() -> None:
     options = parser.parse_args()
     with site.environment():
         window = [{"id": "message-history", "options": {"lastMessages": False}}, "provider-history-compat"]
-        site.fill(
-            threads=0,
-            rows=lambda _: [],
-            input_processors=window,
-            output_processors=window[:1],
-            capture=options.capture,
-        )
+        site.fill(threads=0, rows=[], input_processors=window, output_processors=window[:1], capture=options.capture)
         print(os.environ["DATABASE_URL"].split(":", 1)[0])
         for clean in (True, False):
             measure(options, clean=clean)

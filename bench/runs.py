@@ -102,9 +102,7 @@ def main() -> None:
             "output_processors": ["message-history"],
             "error_processors": retry,
         }
-        key = site.fill(
-            threads=options.runs, rows=lambda number: make_rows(options.messages, seed=number), **processors
-        )
+        key = site.fill(threads=options.runs, rows=make_rows(options.messages), **processors)
         cookie = session()
         words = int(options.wait_s / 0.2)
         script(sandbox.said, "anthropic", status=200, body=reply_text(words), pace_s=0.2)

@@ -9,7 +9,7 @@ import socket
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -87,11 +87,8 @@ def serve(role: str) -> tuple[Process, int]:
     return Process("manage.py", "serve", role, "--port", str(port)), port
 
 
-def fill(*, threads: int, rows: Callable[[int], list[Row]], **agent: Any) -> str:
-    """Make rows, an agent called `bench`, its connection, an operator `bench`, and threads t0, t1, …; the API key.
-
-    `rows` gives the messages of a thread by its number: no two may share a text, as what is read is remembered.
-    """
+def fill(*, threads: int, rows: list[Row], **agent: Any) -> str:
+    """Make rows, an agent called `bench`, its connection, an operator `bench`, and threads t0, t1, …; the API key."""
     import django
     from django.core.management import call_command
 
@@ -112,10 +109,9 @@ def fill(*, threads: int, rows: Callable[[int], list[Row]], **agent: Any) -> str
         Provider.objects.create(id=provider, protocol=protocol, base_url=f"sandbox:{provider}")
     values = {"id": "bench", "name": "Bench", "model": MODEL, "settings": {"max_tokens": 500}, **agent}
     agents.create_agent(operator("bench", "admin"), values)
+    messages = [{"id": id, "role": role, "content": msgspec.json.decode(text)} for id, role, text in rows]
     for number in range(threads):
         Thread.objects.create(id=f"t{number}", resource_id="bench", title=f"Thread {number}")
-        made = rows(number)
-        messages = [{"id": id, "role": role, "content": msgspec.json.decode(text)} for id, role, text in made]
         if messages:
             DjangoStorage().save_messages(f"t{number}", "bench", messages)
     return make_key(operator("bench", "admin"), "bench", scopes=SCOPES)[1]

@@ -13,8 +13,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TypeGuard
 from urllib.parse import unquote_to_bytes
 
-from msgspec import Struct
-
 from memory.messages.prompt import (
     File,
     Message,
@@ -29,7 +27,6 @@ from memory.messages.prompt import (
     ToolResult,
     own_origin,
 )
-from memory.messages.recent import Recent
 from memory.messages.stored import DENIED, RowContent, content_of
 from memory.messages.typed import Body, Invocation, StoredPart, is_plain_object, lenient_body, typed_body
 from memory.messages.values import JsonObject, value_of, write_json
@@ -38,26 +35,12 @@ _OUTPUT_TYPES = ("text", "json", "error-text", "error-json", "content")
 _DATA_URI = re.compile(r"^data:([^;,]*)[^,]*?(;base64)?,", re.DOTALL)
 
 
-class Made(Struct, frozen=True, gc=False):
-    """The prompt messages of a row, and the arguments of its calls, for results that stand in later rows."""
-
-    messages: tuple[Message, ...]
-    arguments: Mapping[str, Any] | None
-
-
-recent_rows: Recent[Made] = Recent(8 * 1024 * 1024)
-"""The rows of this process' last turns."""
-_LONG_ROW = 64 * 1024  # not kept: its few readers would push out many others
-
-
-def to_prompt(
-    messages: Iterable[Mapping[str, Any]], *, system: Sequence[str] = (), recent: Recent[Made] | None = None
-) -> Prompt:
+def to_prompt(messages: Iterable[Mapping[str, Any]], *, system: Sequence[str] = ()) -> Prompt:
     """The prompt that stored messages (list order, oldest first) make, `system` texts first.
 
     Each prompt message has the id and origin stamp of its stored message, each part the index of its stored part.
-    `content` is a stored value or a `RowContent`, which is read as far as a prompt needs it. With `recent` the same
-    row is not read twice.
+    `content` is a stored value or a `RowContent`, which is read as far as a prompt needs it. What was read is not kept:
+    that the next row has the same memory again is worth more than a second reading costs.
     """
     out = [Message("system", text) for text in system]
     arguments: dict[str, Any] = {}
@@ -65,44 +48,27 @@ def to_prompt(
         role, content, message_id = message.get("role"), message.get("content"), message.get("id") or ""
         if role == "system":
             continue
-        if recent is None or type(content) is not RowContent or len(content.row_text) > _LONG_ROW:
-            out += _messages_of(role, content, message_id, arguments)
+        old: list[StoredPart] = []
+        body = typed_body(content.row_text) if type(content) is RowContent else None
+        if body is None:
+            body, old = lenient_body(content_of(content))
+        given = body.parts
+        ends_in_text = bool(given) and given[-1].type == "text"
+        if role != "assistant" and ends_in_text and len(given) == 1 and not old:
+            # Half of all messages are one text.
+            text = Text(given[0].text or "", given[0].provider_metadata, 0)
+            out.append(Message("user", (text,), body.options or None, message_id))
             continue
-        key = content.row_text, message_id, role
-        made = recent.get(key)
-        if made is None:
-            given: dict[str, Any] = {}
-            new = tuple(_messages_of(role, content, message_id, given))
-            if any(isinstance(part, ToolCall | ToolResult) and not part.input for each in new for part in each.parts):
-                # Its arguments may stand in an earlier row, which is another one in another list.
-                out += _messages_of(role, content, message_id, arguments)
-                continue
-            made = Made(new, given or None)
-            recent.put(key, made, len(content.row_text))
-        out += made.messages
-        if made.arguments is not None:
-            arguments |= made.arguments
+        parts = enumerate(given) if ends_in_text and not old else _with_old(body, old)
+        if role != "assistant":
+            if said := tuple(_said_by_user(parts)):
+                out.append(Message("user", said, body.options or None, message_id))
+            continue
+        made = _turn(parts, message_id, body.origin, arguments)
+        if body.options:
+            made = _with_options(made, body.options)
+        out += made
     return Prompt(tuple(out))
-
-
-def _messages_of(role: Any, content: Any, message_id: str, arguments: dict[str, Any]) -> list[Message]:
-    """The prompt messages of a stored one. `arguments` of earlier calls by id; its own are put there."""
-    old: list[StoredPart] = []
-    body = typed_body(content.row_text) if type(content) is RowContent else None
-    if body is None:
-        body, old = lenient_body(content_of(content))
-    given = body.parts
-    ends_in_text = bool(given) and given[-1].type == "text"
-    if role != "assistant" and ends_in_text and len(given) == 1 and not old:
-        # Half of all messages are one text.
-        text = Text(given[0].text or "", given[0].provider_metadata, 0)
-        return [Message("user", (text,), body.options or None, message_id)]
-    parts = enumerate(given) if ends_in_text and not old else _with_old(body, old)
-    if role != "assistant":
-        said = tuple(_said_by_user(parts))
-        return [Message("user", said, body.options or None, message_id)] if said else []
-    made = _turn(parts, message_id, body.origin, arguments)
-    return _with_options(made, body.options) if body.options else made
 
 
 def _with_options(made: list[Message], options: Options) -> list[Message]:

@@ -16,7 +16,7 @@ from typing import Any, Literal
 import msgspec
 
 from memory.errors import InvalidInput
-from memory.messages.convert import recent_rows, to_prompt
+from memory.messages.convert import to_prompt
 from memory.messages.from_prompt import stored_with_places, without_orphan_mark
 from memory.messages.prompt import Prompt, prompt_from_json
 from memory.messages.stored import ROLES, RowContent, StoredMessage, content_of, instant, parts_of, rank_of, timestamp
@@ -126,7 +126,7 @@ class MessageList:
         return [text for texts in self._system.values() for text in texts]
 
     def to_prompt(self) -> Prompt:
-        return to_prompt((entry.held for entry in self._entries), system=self.system_texts, recent=recent_rows)
+        return to_prompt((entry.held for entry in self._entries), system=self.system_texts)
 
     # Changing
 
