@@ -26,7 +26,6 @@ _NODE_MOST = 64
 _TOP_MOST = 8
 _LITERAL_MOST = 256
 _ELEMENTS_LEAST = 64
-_AFTER = b",]"
 _PAIRS_MOST = 250_000  # beyond, pieces are compared in order: to match each with each takes too long
 
 RAW, PACKED, NODE = 0, 1, 2
@@ -118,15 +117,8 @@ def _elements(body: bytes, start: int, value: memoryview) -> list[bytes] | None:
         return None
     if not found or len(value) < _ELEMENTS_LEAST * len(found):
         return None
-    at = start
-    for element in found:
-        at += 1
-        if not body.startswith(element, at):
-            return None
-        at += len(element)
-        if body[at] not in _AFTER:
-            return None
-    return found if at == start + len(value) - 1 else None
+    joined = b"[%b]" % b",".join(found)
+    return found if len(joined) == len(value) and body.startswith(joined, start) else None
 
 
 def _rest(between: bytes) -> list[bytes | list[bytes]]:

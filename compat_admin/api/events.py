@@ -54,12 +54,13 @@ class _Lines:
         self._events = events
         self.close = events.close
 
-    def __iter__(self) -> Iterator[str]:
+    def __iter__(self) -> Iterator[bytes]:
         return self
 
-    def __next__(self) -> str:
+    def __next__(self) -> bytes:
         event = next(self._events)
         if event is None:
-            return ": still here\n\n"
+            return b": still here\n\n"
         number, type, data = event
-        return f"id: {number}\nevent: {type}\ndata: {data}\n\n"
+        # As bytes: to find out in what a text is to be written Django reads its content type each time.
+        return f"id: {number}\nevent: {type}\ndata: {data}\n\n".encode()

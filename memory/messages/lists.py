@@ -237,14 +237,17 @@ class MessageList:
 
     def _is_own_row(self, message: StoredMessage) -> bool:
         """Whether it is a message as a store loads them, with all that the list would have to ask for or fill in."""
-        get = message.get
-        if (
-            type(get("content")) is not RowContent
-            or get("role") not in _ROW_ROLES
-            or not (get("id") and get("threadId") and get("resourceId"))
-            or self.resource_id not in (None, message["resourceId"])
-            or type(get("createdAt")) is not str
-        ):
+        try:
+            owner = message["resourceId"]
+            if (
+                type(message["content"]) is not RowContent
+                or message["role"] not in _ROW_ROLES
+                or not (message["id"] and message["threadId"] and owner)
+                or (owner != self.resource_id and self.resource_id is not None)
+                or type(message["createdAt"]) is not str
+            ):
+                return False
+        except KeyError:
             return False
         self._row_times.append(message["createdAt"])
         return True
