@@ -106,7 +106,7 @@ class Client:
         }
         self._http2, self._proxy, self._ca_file = http2, proxy, ca_file
         self._limits = httpx.Limits(max_connections=max_connections, max_keepalive_connections=50)
-        self._ways: dict[tuple[Any, ...], httpx.HTTPTransport] = {}
+        self._transports: dict[tuple[Any, ...], httpx.HTTPTransport] = {}
         self._sockets: set[socket.socket] = set()
         self._lanes: dict[tuple[Any, ...], list[_Lane]] = {}
         self._streams: set[Stream] = set()
@@ -130,16 +130,11 @@ class Client:
         sent = outgoing(connection, encoded, self.fetch)
         started_at = time.time()
         try:
-            way = self._way(connection, sent.url)
+            transport = self._transport(connection, sent.url)
             request = self._request("POST", sent.url, sent.headers, encoded.body, trace=self._trace)
-            with closing(_answer(way, request)) as response:
+            with closing(_answer(transport, request)) as response:
                 body = _read(connection, response, max_response_bytes)
         except httpx.RequestError as error:
-            raise self._failure(connection, error, secret=sent.secret) from error
-        except RuntimeError as error:
-            # httpx refuses to send over a client that was closed meanwhile, with no error class of its own.
-            if not self._is_closed:
-                raise
             raise self._failure(connection, error, secret=sent.secret) from error
         _note_refusal(connection, sent, response.status_code)
         if response.status_code >= 400 and len(sent.secret) >= _SHORTEST_KEY:
@@ -160,11 +155,11 @@ class Client:
         host = urlsplit(url).hostname or "the token endpoint"
         endpoint = Connection(host, "", url)
         try:
-            with self._opened(url, httpx.Limits(max_connections=1), http2=False) as way:
+            with self._opened(url, httpx.Limits(max_connections=1), http2=False) as transport:
                 request = self._request(method, url, headers, body, trace=self._trace)
                 if timeout_s is not None:
                     request.extensions["timeout"] = dict.fromkeys(self._timeouts, timeout_s)
-                with closing(_answer(way, request)) as response:
+                with closing(_answer(transport, request)) as response:
                     return Fetched(response.status_code, dict(response.headers), response.read())
         except (httpx.RequestError, httpx.InvalidURL) as error:
             raise self._failure(endpoint, error) from error
@@ -173,17 +168,17 @@ class Client:
         """End all calls and give back all connections. A client that is closed stays closed."""
         with self._lock:
             self._is_closed = True
-            ways, self._ways = list(self._ways.values()), {}
+            transports, self._transports = list(self._transports.values()), {}
             sockets, self._sockets = list(self._sockets), set()
-            ways += [lane.way for lanes in self._lanes.values() for lane in lanes]
+            transports += [lane.transport for lanes in self._lanes.values() for lane in lanes]
             self._lanes = {}
             streams = list(self._streams)
         for opened in sockets:
             _shut(opened)
         for stream in streams:
             stream.cancel()
-        for way in ways:
-            way.close()
+        for transport in transports:
+            transport.close()
 
     def _request(
         self, method: str, url: str, headers: Mapping[str, str], body: bytes | None, *, trace: Callable[..., None]
@@ -192,15 +187,15 @@ class Client:
         extensions = {"timeout": self._timeouts, "trace": trace}
         return httpx.Request(method, url, headers={**_ALWAYS, **headers}, content=body, extensions=extensions)
 
-    def _way(self, connection: Connection, url: str) -> httpx.HTTPTransport:
+    def _transport(self, connection: Connection, url: str) -> httpx.HTTPTransport:
         identity = _identity(connection)
         with self._lock:
             if self._is_closed:
-                raise RuntimeError("the client is closed")
-            way = self._ways.get(identity)
-            if way is None:
-                way = self._ways[identity] = self._opened(url, self._limits, http2=self._http2)
-            return way
+                raise self._failure(connection, RuntimeError("the client is closed"))
+            transport = self._transports.get(identity)
+            if transport is None:
+                transport = self._transports[identity] = self._opened(url, self._limits, http2=self._http2)
+            return transport
 
     def _opened(self, url: str, limits: httpx.Limits, *, http2: bool) -> httpx.HTTPTransport:
         # Loaded once, as it takes long; one for each, as a connection sets in it which HTTP it offers.
@@ -226,7 +221,7 @@ class Client:
         """A lane for a stream: the one used last, whose connection is most likely still open, else a new one."""
         with self._lock:
             if self._is_closed:
-                raise RuntimeError("the client is closed")
+                raise self._failure(connection, RuntimeError("the client is closed"))
             self._streams.add(stream)
             if idle := self._lanes.get(_identity(connection)):
                 return idle.pop()
@@ -250,7 +245,7 @@ class Client:
                     if (kept := [old for old in lanes if old not in stale])
                 }
         for old in stale:
-            old.way.close()
+            old.transport.close()
 
     def _trace(self, event: str, info: Mapping[str, Any]) -> None:
         """Remember each socket opened: closing one does not wake a thread that reads it, shutting it down does."""
@@ -280,8 +275,8 @@ class Client:
 class _Lane:
     """A connection that serves one stream at a time, so that its socket is known while no answer has begun."""
 
-    def __init__(self, way: httpx.HTTPTransport) -> None:
-        self.way = way
+    def __init__(self, transport: httpx.HTTPTransport) -> None:
+        self.transport = transport
         self.socket: socket.socket | None = None
         self.idle_since = 0.0
 
@@ -322,23 +317,16 @@ class Stream:
         sent = outgoing(self._connection, self._encoded, self._client.fetch, own={"accept-encoding": "identity"})
         self._secret = sent.secret
         self.started_at = time.time()
-        try:
-            lane = self._client._enter(self, self._connection, sent.url)
-        except RuntimeError as error:
-            raise self._failure(error) from error
+        lane = self._client._enter(self, self._connection, sent.url)
         with self._lock:
             self._lane = lane
         is_open = False
         try:
             self._check_cancelled()
             request = self._client._request("POST", sent.url, sent.headers, self._encoded.body, trace=self._trace)
-            self._response = _answer(lane.way, request)
+            self._response = _answer(lane.transport, request)
             is_open = True
         except httpx.RequestError as error:
-            raise self._failure(error) from error
-        except RuntimeError as error:
-            if not self._is_ended:
-                raise
             raise self._failure(error) from error
         finally:
             if not is_open:
@@ -443,9 +431,9 @@ class Stream:
             _shut(self._lane.socket)
 
 
-def _answer(way: httpx.HTTPTransport, request: httpx.Request) -> httpx.Response:
+def _answer(transport: httpx.HTTPTransport, request: httpx.Request) -> httpx.Response:
     """The answer's head; its body is still to be read, and it is to be closed."""
-    response = way.handle_request(request)
+    response = transport.handle_request(request)
     response.request = request
     return response
 
