@@ -38,7 +38,8 @@ _IDLE_S = 60.0
 # A shorter key, such as a local host's dummy, would blank harmless words of an answer.
 _SHORTEST_KEY = 8
 
-_ALWAYS = {"user-agent": f"python-httpx/{httpx.__version__}"}
+_USER_AGENT = f"python-httpx/{httpx.__version__}"
+"""Sent where nobody gives another: some hosts refuse who does not say what they are."""
 
 _CODES: tuple[tuple[type[Exception], str, str], ...] = (
     (httpx.ConnectTimeout, "ETIMEDOUT", "no connection within the time limit"),
@@ -183,9 +184,11 @@ class Client:
     def _request(
         self, method: str, url: str, headers: Mapping[str, str], body: bytes | None, *, trace: Callable[..., None]
     ) -> httpx.Request:
-        """A request to be sent as it is: nothing is added to it that an `httpx.Client` would, such as cookies."""
+        """A request to be sent as it is: nothing is added but who we are, no cookies as an `httpx.Client` would."""
         extensions = {"timeout": self._timeouts, "trace": trace}
-        return httpx.Request(method, url, headers={**_ALWAYS, **headers}, content=body, extensions=extensions)
+        request = httpx.Request(method, url, headers=headers, content=body, extensions=extensions)
+        request.headers.setdefault("user-agent", _USER_AGENT)
+        return request
 
     def _transport(self, connection: Connection, url: str) -> httpx.HTTPTransport:
         identity = _identity(connection)

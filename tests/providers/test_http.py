@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, Literal
 
+import httpx
 import pytest
 
 import memory.sandbox
@@ -40,11 +41,13 @@ class Echo(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
     ports: set[int] = set()
     cookies: set[str | None] = set()
+    agents: list[list[str]] = []
 
     def do_POST(self) -> None:
         self.rfile.read(int(self.headers["content-length"]))
         self.ports.add(self.client_address[1])
         self.cookies.add(self.headers["cookie"])
+        self.agents.append(self.headers.get_all("user-agent", []))
         _, status, size = self.path.split("/")
         body = (self.headers["x-api-key"] or "").encode().ljust(int(size), b".")
         self.send_response(int(status))
@@ -162,6 +165,14 @@ class TestCall:
         with Client() as client, pytest.raises(ProviderError, match="larger than 1,000 bytes") as caught:
             client.call(connection(echo), Encoded("/200/1001", b"{}", {}), max_response_bytes=1000)
         assert (caught.value.error_class, caught.value.error_code) == ("connection", "response_too_large")
+
+    def test_one_user_agent_is_named(self, echo: str) -> None:
+        Echo.agents.clear()
+        with Client() as client:
+            client.call(connection(echo), Encoded("/200/1", b"{}", {}))
+            client.call(connection(echo, headers={"User-Agent": "shop/1"}), Encoded("/200/1", b"{}", {}))
+            client.fetch("POST", f"{echo}/200/1", {"User-Agent": "auth/2"}, b"", None)
+        assert Echo.agents == [[f"python-httpx/{httpx.__version__}"], ["shop/1"], ["auth/2"]]
 
     def test_no_cookie_is_taken(self, echo: str) -> None:
         Echo.cookies.clear()
