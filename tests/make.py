@@ -2,6 +2,7 @@
 
 import itertools
 import uuid
+from contextlib import closing
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -9,7 +10,8 @@ from django.utils import timezone
 
 from memory.access import Principal
 from memory.models import Agent, Attempt, Run, Thread
-from memory.services import keys
+from memory.services import keys, runs
+from memory.services.runs import GenerateRequest
 from memory.store import DjangoStorage
 
 START = datetime(2026, 3, 1, 9, 0, tzinfo=UTC)
@@ -21,6 +23,12 @@ _numbers = itertools.count(1)
 def caller(resource_id: str = "", *, name: str = "tester", scopes: tuple[str, ...] = ALL_SCOPES) -> Principal:
     """A key's principal, by default one that may act for any resource."""
     return Principal(name, 1, resource_id, frozenset(scopes))
+
+
+def streamed(agent_id: str, **request: Any) -> Run:
+    """A streamed run whose reader has gone."""
+    with closing(runs.start_stream(caller(), agent_id, GenerateRequest(**request))) as reading:
+        return Run.objects.get(id=reading.run_id)
 
 
 def text(value: str, role: str = "user", **fields: Any) -> dict[str, Any]:

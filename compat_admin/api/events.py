@@ -20,12 +20,13 @@ router = Router(tags=["runs"])
 
 
 @router.post("/agents/{agent_id}/stream", auth=RUN, **documents(str, body=GenerateWanted, media_type=EVENT_STREAM))
-@repeatable(hold=RUN_HOLD, stream=lambda run_id: _response(run_id, after=0))
+@repeatable(hold=RUN_HOLD, stream=lambda run_id: _response(streams.Reading(run_id)))
 def stream(request: ApiRequest, agent_id: str) -> HttpResponseBase:
-    """Run one turn and stream it: `started`, `text-delta`, `reasoning-delta`, `tool-input-delta`, `attempt` (what came
-    before a `retry` does not count), `message`, `finished`. The run goes on when the reader leaves."""
+    """Run one turn and stream it: `started` as soon as it is on record, `text-delta`, `reasoning-delta`,
+    `tool-input-delta`, `attempt` (what came before a `retry` does not count), `message`, `finished`. The run goes on
+    when the reader leaves."""
     turn, _ = turn_of(request)
-    return _response(runs.start_stream(request.auth, agent_id, turn).id, after=0)
+    return _response(runs.start_stream(request.auth, agent_id, turn))
 
 
 @router.get("/runs/{run_id}/events", auth=READ, **documents(str, media_type=EVENT_STREAM))
@@ -35,15 +36,15 @@ def read_events(request: ApiRequest, run_id: str) -> HttpResponseBase:
     last = request.headers.get("Last-Event-ID", "").strip()
     if last and not (last.isdecimal() and len(last) <= 9):
         raise InvalidInput("Last-Event-ID: expected the number of an event", field="Last-Event-ID")
-    return _response(run.id, after=int(last or 0))
+    return _response(streams.Reading(run.id, after=int(last or 0)))
 
 
-def _response(run_id: str, *, after: int) -> HttpResponse | StreamingHttpResponse:
+def _response(events: streams.Reading) -> HttpResponse | StreamingHttpResponse:
     return StreamingHttpResponse(
-        _Lines(streams.Reading(run_id, after=after)),
+        _Lines(events),
         content_type=EVENT_STREAM,
         # A proxy that waits for more would make a stream of words a page that comes at once.
-        headers={"X-Accel-Buffering": "no", "Cache-Control": "no-store", "X-Run-Id": run_id},
+        headers={"X-Accel-Buffering": "no", "Cache-Control": "no-store", "X-Run-Id": events.run_id},
     )
 
 

@@ -109,19 +109,19 @@ class Runner:
         return run_id in self._going
 
     def start(self, run: Run, *, told: Told | None = None, target: Connection | None = None) -> None:
-        """Begin an open run, which has entered, in this thread; it goes on in others.
+        """Begin an open run, which has entered; it goes on in the threads of this runner.
 
         `told` is its only event so far and `target` its connection, where the caller has just made them.
         """
         going = self._going[run.id]
-        self._keep()
         if told is None:
             feed = feed_for(run)
         else:
             feed = open_feed(run.id, after=told[0])
             feed.tell([told])
+        self._keep()
         turn = RunTurn(run, signal=going.signal, feed=feed, target=target)
-        self._step(going, lambda: self._send(going, turn, turn.next_call()))
+        self._rows.submit(self._with_rows, lambda: self._step(going, lambda: self._send(going, turn, turn.next_call())))
 
     def offer(self, run_id: str) -> None:
         """Have a queued run executed as soon as there is a place, if it is still queued and its thread is free."""

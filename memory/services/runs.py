@@ -45,7 +45,7 @@ from memory.services.runner import (
 from memory.services.runner import (
     RUN_TASK as RUN_TASK,
 )
-from memory.services.streams import give_place, take_place, wait_until_over
+from memory.services.streams import Reading, give_place, take_place, wait_until_over
 from memory.services.turns import RunTurn
 from memory.statements import insert_row, load_row
 from memory.store import claim_thread, id_problem, insert_thread, thread_id_problem
@@ -101,16 +101,23 @@ def generate(caller: Principal, agent_id: str, request: GenerateRequest, *, wait
     else:
         take_place()
         try:
-            run = _start(caller, agent, request, is_streamed=False)
+            run = _start(caller, agent, request, run_id=new_run_id(), is_streamed=False)
             wait_until_over(run.id)
         finally:
             give_place()
     return result_of(run.id)
 
 
-def start_stream(caller: Principal, agent_id: str, request: GenerateRequest) -> Run:
-    """A run that goes on by itself, whoever reads its events (`streams.read_events`). Raises as `generate` does."""
-    return _start(caller, agent_for(caller, agent_id), request, is_streamed=True)
+def start_stream(caller: Principal, agent_id: str, request: GenerateRequest) -> Reading:
+    """The events of a run that goes on by itself, whoever reads them. Raises as `generate` does."""
+    agent = agent_for(caller, agent_id)
+    reading = Reading(new_run_id())
+    try:
+        _start(caller, agent, request, run_id=reading.run_id, is_streamed=True)
+    except BaseException:
+        reading.close()
+        raise
+    return reading
 
 
 def start_background(caller: Principal, agent_id: str, request: GenerateRequest) -> Run:
@@ -123,14 +130,13 @@ def start_background(caller: Principal, agent_id: str, request: GenerateRequest)
     return run
 
 
-def _start(caller: Principal, agent: Agent, request: GenerateRequest, *, is_streamed: bool) -> Run:
+def _start(caller: Principal, agent: Agent, request: GenerateRequest, *, run_id: str, is_streamed: bool) -> Run:
     """A run that is executed by this process, or by another one where this is only for the dashboard."""
     if not may_run_here():
         with transaction.atomic():
-            run = open_run(caller, agent, request, is_queued=True, is_streamed=is_streamed)
+            run = open_run(caller, agent, request, run_id=run_id, is_queued=True, is_streamed=is_streamed)
             transaction.on_commit(lambda: dispatch(run.id))
         return run
-    run_id = new_run_id()
     runner().enter(run_id)
     try:
         ref = target_model(request.model or agent.model)

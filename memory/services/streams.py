@@ -75,6 +75,7 @@ class Reading:
 
     def __init__(self, run_id: str, *, after: int = 0) -> None:
         take_place()
+        self.run_id = run_id
         self._events = read_events(run_id, after=after)
         self._has_place = True
 

@@ -16,7 +16,7 @@ from memory.services.bundles import bundle_of, read_bundle
 from memory.services.reports import report_error, report_reply
 from memory.services.retention import remove_expired
 from memory.services.runs import GenerateRequest, generate
-from tests.make import add_messages, caller, make_thread, message, text, tool_call
+from tests.make import add_messages, caller, make_thread, message, streamed, text, tool_call
 from tests.services.conftest import running_sandbox as running_sandbox
 from tests.services.conftest import sandbox as sandbox
 from tests.services.test_retention import after
@@ -147,7 +147,7 @@ class TestReplay:
     ) -> None:
         thread()
         sandbox.script("anthropic", drop="mid")
-        run = runs.start_stream(caller(), agent_id, GenerateRequest(messages="hello", thread_id="t-1"))
+        run = streamed(agent_id, messages="hello", thread_id="t-1")
         runs.wait_until_over(run.id)
         code, said = played(tmp_path, bundle_of(caller(), run.id))
         assert code == 0, said

@@ -14,7 +14,7 @@ from memory.sandbox import Sandbox
 from memory.services import agents, runs
 from memory.services.ledger import shown_headers
 from memory.services.runs import GenerateRequest, generate
-from tests.make import add_messages, caller, make_thread, message, text, tool_call
+from tests.make import add_messages, caller, make_thread, message, streamed, text, tool_call
 
 KEY = "sk-secret-0123456789abcdef"
 BLANK = message({"type": "text", "text": ""}, {"type": "text", "text": "said"}, id="blank")
@@ -83,7 +83,7 @@ class TestCapture:
 
 class TestStreams:
     def test_keep_what_came(self, sandbox: Sandbox, transactional_db: None) -> None:
-        run = runs.start_stream(caller(), agent_with("full"), GenerateRequest(messages="hello", thread_id="t-1"))
+        run = streamed(agent_with("full"), messages="hello", thread_id="t-1")
         runs.wait_until_over(run.id)
         came = queries.attempt_bodies(run.id, 1).came
         assert came.startswith(b"event: message_start")
@@ -91,7 +91,7 @@ class TestStreams:
 
     def test_keep_what_had_come_before_they_broke(self, sandbox: Sandbox, transactional_db: None) -> None:
         sandbox.script("anthropic", drop="mid")
-        run = runs.start_stream(caller(), agent_with("full"), GenerateRequest(messages="hello", thread_id="t-1"))
+        run = streamed(agent_with("full"), messages="hello", thread_id="t-1")
         runs.wait_until_over(run.id)
         came = queries.attempt_bodies(run.id, 1)
         assert came.came.startswith(b"event: message_start")
@@ -114,7 +114,7 @@ class TestKeys:
         with pytest.raises(RunFailed):
             generate(caller(), agent_id, GenerateRequest(messages="hello", thread_id="t-1"))
         sandbox.script("anthropic", headers={"x-echo": KEY}, pieces=7)
-        run = runs.start_stream(caller(), agent_id, GenerateRequest(messages="hello", thread_id="t-2"))
+        run = streamed(agent_id, messages="hello", thread_id="t-2")
         runs.wait_until_over(run.id)
         headers = Attempt.objects.values_list("request_headers", flat=True)[0]
         assert (headers["x-portkey-secret"], headers["x-note"], headers["x-team"]) == ("[hidden]", "for [key]", "blue")

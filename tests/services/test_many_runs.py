@@ -17,7 +17,7 @@ from memory.models import Attempt, Message, Run, Thread
 from memory.sandbox import Sandbox
 from memory.services import agents, runs, streams
 from memory.services.runs import GenerateRequest
-from tests.make import caller
+from tests.make import caller, streamed
 
 pytestmark = pytest.mark.django_db(transaction=True)
 RUNS = 200
@@ -61,11 +61,11 @@ def ask(numbers: list[int], begun: dict[int, str]) -> None:
     """Start runs whose messages carry their number, those of a thread behind each other."""
     try:
         for number in numbers:
-            request = GenerateRequest(
-                messages=f"question {number}", thread_id=f"t{number % THREADS}", when_busy="queue"
-            )
-            start = runs.start_stream if number % 3 else runs.start_background
-            begun[number] = start(caller(), "many", request).id
+            asked = {"messages": f"question {number}", "thread_id": f"t{number % THREADS}", "when_busy": "queue"}
+            if number % 3:
+                begun[number] = streamed("many", **asked).id
+            else:
+                begun[number] = runs.start_background(caller(), "many", GenerateRequest(**asked)).id
     finally:
         connection.close()
 

@@ -8,6 +8,7 @@ import gc
 import json
 import threading
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from datetime import timedelta
 from typing import Any
 
@@ -15,7 +16,7 @@ import pytest
 from django.db import connection
 from django.utils import timezone
 
-from memory.errors import Busy, Conflict, RunCancelled
+from memory.errors import Busy, Conflict, InvalidInput, RunCancelled
 from memory.models import Attempt, Job, Message, Run, RunEvent, Thread
 from memory.sandbox import Sandbox
 from memory.services import agents, leases, runs, streams
@@ -24,7 +25,7 @@ from memory.services.ledger import RunLost
 from memory.services.runner import OWNER, claim_queued, close_job, renew_leases, runner
 from memory.services.runs import GenerateRequest
 from memory.services.turns import RunTurn
-from tests.make import caller
+from tests.make import caller, streamed
 from tests.services.test_streams import read, text_of
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -60,7 +61,7 @@ def sandbox(transactional_db: None, running_sandbox: Sandbox, settings: Any) -> 
 
 def start(**more: Any) -> Run:
     values = {"messages": "hello", "thread_id": "t", **more}
-    return runs.start_stream(caller(), "patient", GenerateRequest(**values))
+    return streamed("patient", **values)
 
 
 def events_until(run_id: str, type: str) -> list[tuple[int, str, Any]]:
@@ -455,6 +456,46 @@ class TestReaders:
         assert list(second)[-1][1] == "finished"
         del second
         streams.Reading(run.id).close()
+
+    def test_are_told_of_a_run_before_its_call_is_prepared(
+        self, sandbox: Sandbox, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        may_begin, begin = threading.Event(), RunTurn.next_call
+        monkeypatch.setattr(RunTurn, "next_call", lambda turn: may_begin.wait(20) and begin(turn))
+        with closing(runs.start_stream(caller(), "patient", GenerateRequest(messages="hello", thread_id="t"))) as told:
+            first = next(told)
+            assert first is not None and first[:2] == (1, "started")
+            assert Run.objects.get().status == "running"
+            assert not Attempt.objects.exists()
+            may_begin.set()
+            assert [event[0] for event in told if event is not None] == list(range(2, RunEvent.objects.count() + 1))
+        assert Attempt.objects.get().decision == "answered"
+
+    def test_without_a_place_get_no_run(self, sandbox: Sandbox, settings: Any) -> None:
+        gc.collect()  # readers that other tests left behind give their places back
+        settings.COMPAT_ADMIN_MAX_READERS = 1
+        with closing(streams.Reading(park(sandbox).id)), pytest.raises(Busy):
+            runs.start_stream(caller(), "patient", GenerateRequest(messages="hello", thread_id="other"))
+        assert Run.objects.count() == 1
+
+    def test_give_their_place_back_when_there_is_no_run(self, sandbox: Sandbox, settings: Any) -> None:
+        gc.collect()
+        settings.COMPAT_ADMIN_MAX_READERS = 1
+        for _ in range(2):
+            with pytest.raises(InvalidInput):
+                runs.start_stream(caller(), "patient", GenerateRequest(messages=" ", thread_id="t"))
+
+    def test_of_a_run_that_was_cancelled_before_it_began_see_that(
+        self, sandbox: Sandbox, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        may_begin, begin = threading.Event(), RunTurn.next_call
+        monkeypatch.setattr(RunTurn, "next_call", lambda turn: may_begin.wait(20) and begin(turn))
+        with closing(runs.start_stream(caller(), "patient", GenerateRequest(messages="hello", thread_id="t"))) as told:
+            next(told)
+            runs.cancel_run(caller(), told.run_id)
+            may_begin.set()
+            assert [event[1:] for event in told if event is not None] == [("finished", '{"status":"cancelled"}')]
+        assert sandbox.requests() == []
 
     def test_go_on_where_they_were_whoever_has_the_run(self, sandbox: Sandbox) -> None:
         run = park(sandbox)

@@ -13,11 +13,10 @@ from memory.models import Attempt, Message, Run
 from memory.providers import http
 from memory.providers.wire import TextDelta
 from memory.sandbox import Sandbox
-from memory.services import agents, runs, streams, turns
+from memory.services import agents, streams, turns
 from memory.services.feed import Feed
 from memory.services.runner import runner
-from memory.services.runs import GenerateRequest
-from tests.make import caller
+from tests.make import caller, streamed
 
 pytestmark = pytest.mark.django_db(transaction=True)
 RETRYING = {
@@ -57,7 +56,7 @@ def text_of(events: list[tuple[int, str, Any]]) -> str:
 
 def start(**more: Any) -> Run:
     values = {"messages": "hello", "thread_id": "t", **more}
-    return runs.start_stream(caller(), "streaming", GenerateRequest(**values))
+    return streamed("streaming", **values)
 
 
 @pytest.mark.parametrize("model", ["anthropic/claude-sonnet-4-5", "openai/gpt-4o"])
@@ -124,7 +123,7 @@ def test_a_process_takes_no_more_than_it_may(sandbox: Sandbox, settings: Any) ->
     with pytest.raises(Busy):
         start(thread_id="other")
     with pytest.raises(NotFound):
-        runs.start_stream(caller(), "nobody", GenerateRequest(messages="x"))
+        streamed("nobody", messages="x")
     assert read(first.id)[-1][2] == {"status": "succeeded"}
     runner.cache_clear()
 
