@@ -100,6 +100,8 @@ STORAGES = {
 _database_url = env.database_url("DATABASE_URL", "sqlite:///compat-admin.sqlite3")
 # Connections a process may hold; 0 keeps none. The server must allow that many for each process, Celery's included.
 _pool_size = env.integer("COMPAT_ADMIN_DATABASE_POOL_SIZE", 8, minimum=0, maximum=1000)
+# Not unless it is asked for: a pooler that gives each transaction another connection would mix the statements up.
+_prepares = env.boolean("COMPAT_ADMIN_DATABASE_PREPARE", False)
 
 
 def _database() -> dict[str, Any]:
@@ -116,6 +118,9 @@ def _database() -> dict[str, Any]:
             "TEST": {"NAME": f"{_database_url.name}-test"},
         }
     options: dict[str, Any] = dict(_database_url.options)
+    if _prepares:
+        # What a connection executes for the fifth time is parsed and planned for the last time.
+        options |= {"server_side_binding": True, "prepare_threshold": 5}
     if _pool_size:
         # Who finds all in use waits in a queue: when hundreds of runs are started at once, for many seconds.
         options["pool"] = {"min_size": min(2, _pool_size), "max_size": _pool_size, "timeout": 60}

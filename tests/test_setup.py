@@ -19,6 +19,7 @@ from hatchling.build import build_wheel
 from compat_admin import env, logs
 from compat_admin.health import healthz, readyz
 from compat_admin.middleware import CONTENT_SECURITY_POLICY
+from tests.e2e.processes import environment
 
 ROOT = Path(__file__).resolve().parent.parent
 CORE = ("errors", "hosts", "imports", "messages", "processors", "profiles", "providers")
@@ -51,6 +52,28 @@ def settings_in(**variables: str) -> subprocess.CompletedProcess[str]:
         text=True,
         timeout=60,
     )
+
+
+_ASKED_OFTEN = """
+import django
+django.setup()
+from django.db import connection
+with connection.cursor() as cursor:
+    for number in range(9):
+        cursor.execute("SELECT %s::int + 1", [number])
+        assert cursor.fetchone() == (number + 1,)
+    cursor.execute("SELECT count(*) FROM pg_prepared_statements")
+    print(cursor.fetchone()[0])
+"""
+
+
+@pytest.mark.django_db
+@pytest.mark.skipif("connection.vendor == 'sqlite'", reason="SQLite has no server that could keep statements")
+@pytest.mark.parametrize(("value", "kept"), [("true", "1"), ("false", "0")])
+def test_postgresql_keeps_statements_where_it_is_asked_to(value: str, kept: str) -> None:
+    settings = environment(COMPAT_ADMIN_DATABASE_PREPARE=value, DJANGO_SETTINGS_MODULE="compat_admin.settings")
+    ran = subprocess.run([sys.executable, "-c", _ASKED_OFTEN], cwd=ROOT, env=settings, capture_output=True, text=True)
+    assert (ran.stdout.strip(), ran.stderr) == (kept, "")
 
 
 class TestEnvironment:

@@ -38,6 +38,7 @@ def environment(**more: str) -> dict[str, str]:
         "COMPAT_ADMIN_HTTPS": "false",
         "COMPAT_ADMIN_LOG_LEVEL": "ERROR",
         "COMPAT_ADMIN_DATABASE_POOL_SIZE": "0",
+        "COMPAT_ADMIN_DATABASE_PREPARE": "true",
         "DATABASE_URL": database_url(),
         **more,
     }
