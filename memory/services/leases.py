@@ -40,12 +40,11 @@ def close_expired_runs(*, now: datetime | None = None) -> int:
             continue
         if owner == OWNER and runner().has(run_id):
             continue  # It is on its way here, and was only late with its sign of life.
-        run = Run.objects.select_related("agent").get(id=run_id)
         count += 1
         try:
-            _take_over(run)
+            _take_over(Run.objects.select_related("agent").get(id=run_id))
         except Exception:  # the sweep goes on with the other runs; this one's turn comes again with its new lease
-            log.exception("run %s, whose process is gone, could not be taken over", run.id)
+            log.exception("run %s, whose process is gone, could not be taken over", run_id)
     return count
 
 

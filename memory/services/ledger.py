@@ -93,28 +93,28 @@ class Ledger:
         request, setup = (
             (cut(encoded.body), cut(self._setup(), as_one=True)) if self.capture == "full" else (None, None)
         )
+        # Made before the transaction, in which others wait for their turn.
+        attempt = Attempt(
+            run_id=self.run.id,
+            number=call.number,
+            provider=ref.provider,
+            protocol=model.protocol,
+            model_id=ref.model_id[:200],
+            url=url_for(connection, encoded)[:600],
+            request_headers=shown_headers(headers_for(connection, with_key=False), self._key),
+            request_record=request.record if request is not None else b"",
+            setup_record=setup.record if setup is not None else b"",
+            request_size=len(encoded.body),
+            request_sha256=hashlib.sha256(encoded.body).hexdigest(),
+            decision=OPEN,
+            started_at=call.started_at,
+        )
+        mine = {"id": self.run.id, "owner": self.run.owner, "finished_at": None}
+        kept = {"attempt_count": call.number, "rules_hash": self.rules_hash, "state": self.state(), "due_at": None}
         with transaction.atomic():
             if request is not None and setup is not None:
                 bodies.keep(request, setup)
-            insert_row(
-                Attempt(
-                    run_id=self.run.id,
-                    number=call.number,
-                    provider=ref.provider,
-                    protocol=model.protocol,
-                    model_id=ref.model_id[:200],
-                    url=url_for(connection, encoded)[:600],
-                    request_headers=shown_headers(headers_for(connection, with_key=False), self._key),
-                    request_record=request.record if request is not None else b"",
-                    setup_record=setup.record if setup is not None else b"",
-                    request_size=len(encoded.body),
-                    request_sha256=hashlib.sha256(encoded.body).hexdigest(),
-                    decision=OPEN,
-                    started_at=call.started_at,
-                )
-            )
-            mine = {"id": self.run.id, "owner": self.run.owner, "finished_at": None}
-            kept = {"attempt_count": call.number, "rules_hash": self.rules_hash, "state": self.state(), "due_at": None}
+            insert_row(attempt)
             if not update_rows(Run, mine, **kept):
                 raise RunLost(self.run.id)
             self._answer_waiting()
