@@ -231,6 +231,8 @@ COMPAT_ADMIN_ROLE = env.text("COMPAT_ADMIN_ROLE", "all", choices=("all", "web", 
 # Runs a process has at once, waiting ones too, and calls to providers at once; beyond the first a start is 503.
 COMPAT_ADMIN_MAX_RUNS = env.integer("COMPAT_ADMIN_MAX_RUNS", 1000, minimum=1, maximum=100_000)
 COMPAT_ADMIN_MAX_CALLS = env.integer("COMPAT_ADMIN_MAX_CALLS", 300, minimum=1, maximum=5000)
+# Threads that work on runs before, between and after their calls.
+COMPAT_ADMIN_RUN_THREADS = env.integer("COMPAT_ADMIN_RUN_THREADS", 4, minimum=1, maximum=1000)
 # Callers that read events, or wait in a process that does not run their run itself; beyond it 503.
 COMPAT_ADMIN_MAX_READERS = env.integer("COMPAT_ADMIN_MAX_READERS", 1000, minimum=1, maximum=100_000)
 # Threads for pages and short requests.

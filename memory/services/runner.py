@@ -45,7 +45,6 @@ log = logging.getLogger(__name__)
 OWNER = f"{socket.gethostname()}:{os.getpid()}:{uuid.uuid4().hex[:8]}"
 RUN_TASK = "memory.run_in_background"
 LOOK_FOR_CANCELS_S = 0.5
-_ROW_THREADS = 4
 _MAX_CLAIMS = 3
 
 Wait = Callable[[float], bool]
@@ -70,9 +69,12 @@ class _Going:
 
 
 class Runner:
-    """Executes runs. At most `max_runs` of them, waiting ones too; `max_calls` calls at once."""
+    """Executes runs. At most `max_runs` of them, waiting ones too; `max_calls` calls at once.
 
-    def __init__(self, *, max_runs: int, max_calls: int) -> None:
+    `row_threads` work on them before, between and after their calls, each with a connection to the database.
+    """
+
+    def __init__(self, *, max_runs: int, max_calls: int, row_threads: int = 4) -> None:
         self.max_runs = max_runs
         self._changed = threading.Condition()
         self._going: dict[str, _Going] = {}
@@ -80,7 +82,7 @@ class Runner:
         self._due: list[tuple[float, int, str]] = []
         self._numbers = itertools.count()
         self._is_keeping = False
-        self._rows = ThreadPoolExecutor(_ROW_THREADS, thread_name_prefix="run rows")
+        self._rows = ThreadPoolExecutor(row_threads, thread_name_prefix="run rows")
         self._calls = ThreadPoolExecutor(max_calls, thread_name_prefix="run call")
 
     # Doors
@@ -326,7 +328,11 @@ class Runner:
 @cache
 def runner() -> Runner:
     """The one of this process."""
-    return Runner(max_runs=settings.COMPAT_ADMIN_MAX_RUNS, max_calls=settings.COMPAT_ADMIN_MAX_CALLS)
+    return Runner(
+        max_runs=settings.COMPAT_ADMIN_MAX_RUNS,
+        max_calls=settings.COMPAT_ADMIN_MAX_CALLS,
+        row_threads=settings.COMPAT_ADMIN_RUN_THREADS,
+    )
 
 
 def may_run_here() -> bool:

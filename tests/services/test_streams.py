@@ -4,6 +4,7 @@ import gc
 import json
 import weakref
 from concurrent.futures import wait
+from threading import Barrier
 from typing import Any
 
 import pytest
@@ -125,6 +126,23 @@ def test_a_process_takes_no_more_than_it_may(sandbox: Sandbox, settings: Any) ->
     with pytest.raises(NotFound):
         streamed("nobody", messages="x")
     assert read(first.id)[-1][2] == {"status": "succeeded"}
+    runner.cache_clear()
+
+
+def test_as_many_runs_are_worked_on_at_once_as_the_settings_say(
+    sandbox: Sandbox, settings: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings.COMPAT_ADMIN_RUN_THREADS = 6
+    runner.cache_clear()
+    all_at_once, begin = Barrier(6, timeout=20), turns.RunTurn.next_call
+
+    def begin_together(turn: turns.RunTurn) -> Any:
+        all_at_once.wait()
+        return begin(turn)
+
+    monkeypatch.setattr(turns.RunTurn, "next_call", begin_together)
+    begun = [start(thread_id=f"t{number}") for number in range(6)]
+    assert [read(run.id)[-1][2] for run in begun] == [{"status": "succeeded"}] * 6
     runner.cache_clear()
 
 
