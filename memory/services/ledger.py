@@ -189,9 +189,21 @@ class Ledger:
         loop, error = self.loop, storable(error)
         if loop is not None and turn is not None:
             self.message_ids = [message["id"] for message in loop.messages.unsaved()]
+        now = timezone.now()
+        ended = {
+            "finished_at": now,
+            "status": status,
+            "state": self.state(),
+            "finish_reason": (turn.finish_reason if turn else "error")[:32],
+            "usage": turn.usage if turn else {},
+            "message_ids": self.message_ids,
+            "error_class": error_class[:64],
+            "error_message": error[:_SHOWN_ERROR],
+            "lease_until": None,
+            "due_at": None,
+        }
         with transaction.atomic():
-            now = timezone.now()
-            if not update_rows(Run, {"id": self.run.id, "finished_at": None}, finished_at=now):
+            if not update_rows(Run, {"id": self.run.id, "finished_at": None}, **ended):
                 raise RunLost(self.run.id)
             for failure in loop.chain.failures if loop is not None else ():
                 self.event("processor-failed", msgspec.structs.asdict(failure))
@@ -202,17 +214,6 @@ class Ledger:
                 reason=error or "The run ended before an answer came.",
                 error_class=error_class[:64],
                 finished_at=now,
-            )
-            self._update_run(
-                status=status,
-                state=self.state(),
-                finish_reason=(turn.finish_reason if turn else "error")[:32],
-                usage=turn.usage if turn else {},
-                message_ids=self.message_ids,
-                error_class=error_class[:64],
-                error_message=error[:_SHOWN_ERROR],
-                lease_until=None,
-                due_at=None,
             )
             if turn is not None:
                 self._answer_waiting()
@@ -236,9 +237,6 @@ class Ledger:
         values = {name: getattr(agent, name) for name in SETUP_FIELDS} if agent is not None else None
         switches = sorted(self.loop.chain.switches.as_dict().items()) if self.loop is not None else []
         return write_json({"agent": values, "rules": dict(switches)}).encode()
-
-    def _update_run(self, **values: Any) -> None:
-        update_rows(Run, {"id": self.run.id}, **values)
 
     def state(self) -> str:
         """What another loop needs to go on where this run's is."""
