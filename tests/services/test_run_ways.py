@@ -457,11 +457,14 @@ class TestReaders:
         del second
         streams.Reading(run.id).close()
 
-    def test_are_told_of_a_run_before_its_call_is_prepared(
-        self, sandbox: Sandbox, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
+    @pytest.fixture
+    def may_begin(self, monkeypatch: pytest.MonkeyPatch) -> threading.Event:
+        """Runs of the test begin when it is set."""
         may_begin, begin = threading.Event(), RunTurn.next_call
         monkeypatch.setattr(RunTurn, "next_call", lambda turn: may_begin.wait(20) and begin(turn))
+        return may_begin
+
+    def test_are_told_of_a_run_before_its_call_is_prepared(self, sandbox: Sandbox, may_begin: threading.Event) -> None:
         with closing(runs.start_stream(caller(), "patient", GenerateRequest(messages="hello", thread_id="t"))) as told:
             first = next(told)
             assert first is not None and first[:2] == (1, "started")
@@ -486,10 +489,8 @@ class TestReaders:
                 runs.start_stream(caller(), "patient", GenerateRequest(messages=" ", thread_id="t"))
 
     def test_of_a_run_that_was_cancelled_before_it_began_see_that(
-        self, sandbox: Sandbox, monkeypatch: pytest.MonkeyPatch
+        self, sandbox: Sandbox, may_begin: threading.Event
     ) -> None:
-        may_begin, begin = threading.Event(), RunTurn.next_call
-        monkeypatch.setattr(RunTurn, "next_call", lambda turn: may_begin.wait(20) and begin(turn))
         with closing(runs.start_stream(caller(), "patient", GenerateRequest(messages="hello", thread_id="t"))) as told:
             next(told)
             runs.cancel_run(caller(), told.run_id)
