@@ -20,6 +20,7 @@ import os
 import random
 import statistics
 import time
+from operator import attrgetter
 
 import httpx
 import msgspec
@@ -171,7 +172,7 @@ def report(options: argparse.Namespace, through: list[Seen], direct: list[Seen],
     print(f"{'ms':36}{'p50':>8}{'p90':>8}{'p99':>8}")
     limit = statistics.mean(limits)
     multiples = []
-    for name, instant in (("first byte", _first_byte), ("first word", _first_word)):
+    for name, instant in (("first byte", attrgetter("first_byte_s")), ("first word", attrgetter("marker_s"))):
         base = percentile([instant(seen) for seen in direct], 0.5)
         for whose, calls in (("added", through), ("direct calls themselves", direct)):
             ms = [(instant(seen) - base) * 1000 for seen in calls]
@@ -182,14 +183,6 @@ def report(options: argparse.Namespace, through: list[Seen], direct: list[Seen],
     print(f"whole stream, added at the median: {longer * 1000:.0f} ms")
     print(f"plain mapping of 1,000 messages: {limits[0]:.1f} and {limits[1]:.1f} ms")
     print(f"added, in these, p50 and p99: {', '.join(multiples)}")
-
-
-def _first_byte(seen: Seen) -> float:
-    return seen.first_byte_s
-
-
-def _first_word(seen: Seen) -> float:
-    return seen.marker_s
 
 
 if __name__ == "__main__":

@@ -72,7 +72,9 @@ with connection.cursor() as cursor:
 @pytest.mark.parametrize(("value", "kept"), [("true", "1"), ("false", "0")])
 def test_postgresql_keeps_statements_where_it_is_asked_to(value: str, kept: str) -> None:
     settings = environment(COMPAT_ADMIN_DATABASE_PREPARE=value, DJANGO_SETTINGS_MODULE="compat_admin.settings")
-    ran = subprocess.run([sys.executable, "-c", _ASKED_OFTEN], cwd=ROOT, env=settings, capture_output=True, text=True)
+    ran = subprocess.run(
+        [sys.executable, "-c", _ASKED_OFTEN], cwd=ROOT, env=settings, capture_output=True, text=True, timeout=60
+    )
     assert (ran.stdout.strip(), ran.stderr) == (kept, "")
 
 

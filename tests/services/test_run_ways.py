@@ -25,6 +25,7 @@ from memory.services.ledger import RunLost
 from memory.services.runner import OWNER, claim_queued, close_job, renew_leases, runner
 from memory.services.runs import GenerateRequest
 from memory.services.turns import RunTurn
+from memory.store import delete_thread
 from tests.make import caller, streamed
 from tests.services.test_streams import read, text_of
 
@@ -339,12 +340,29 @@ class TestCrash:
                 assert runs.close_expired_runs() == 1
         assert Run.objects.get(id=run.id).status == "interrupted"
 
+    def test_one_that_is_deleted_meanwhile_keeps_nobody_else_waiting(self, sandbox: Sandbox) -> None:
+        left = [park_queued(thread_id=thread_id) for thread_id in ("deleted", "kept")]
+        for run in left:
+            assert claim_queued(run.id) is not None
+            leave(run)
 
-def park_queued() -> Run:
+        def delete_behind_its_claim(execute: Callable[..., Any], sql: str, params: Any, *rest: Any) -> Any:
+            done = execute(sql, params, *rest)
+            if sql.startswith('UPDATE "memory_run"') and left[0].id in params:
+                delete_thread("deleted")
+            return done
+
+        with connection.execute_wrapper(delete_behind_its_claim):
+            assert runs.close_expired_runs() == 2
+        assert not Run.objects.filter(id=left[0].id).exists()
+        assert read(left[1].id)[-1][2] == {"status": "succeeded"}
+
+
+def park_queued(*, thread_id: str = "t") -> Run:
     """A run in the queue whose wake-up call was lost."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(runs, "dispatch", lambda run_id: None)
-        return runs.start_background(caller(), "patient", GenerateRequest(messages="hello", thread_id="t"))
+        return runs.start_background(caller(), "patient", GenerateRequest(messages="hello", thread_id=thread_id))
 
 
 def leave(run: Run) -> None:
